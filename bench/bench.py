@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench: how fast, next to what else there is, on this machine (README.md)."""
+"""./dev bench: measures Flyring beside other libraries on this machine (README.md)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def arguments() -> argparse.Namespace:
 
 
 def plan(catalogue: Catalogue, words: argparse.Namespace) -> Plan:
-    """Tables and whom each of them asks for, whether or not they can."""
+    """Returns the tables, and the contenders that each asks for, whether or not these can take part."""
     tables = [t for t in catalogue.tables.values() if not words.tables or matches(t.name, words.tables)]
     if words.quick and not words.tables:
         tables = [t for t in tables if t.quick]
@@ -80,7 +80,7 @@ def show(planned: Plan, installer: install.Installer) -> None:
 
 
 def table_state(table: Table, contender: Contender, installer: install.Installer) -> tuple[str, str] | None:
-    """Why it is not measured in this table: state and reason. None: it is."""
+    """Returns state and reason if a contender is not measured in this table; None if it is."""
     cannot = contender.cannot(table)
     if cannot is not None:
         return "cannot", cannot
@@ -127,7 +127,7 @@ def main() -> int:
 
 
 def compare(catalogue: Catalogue, words: argparse.Namespace) -> int:
-    """--against: 0 nothing is slower, 1 something is, 3 a row has no figure."""
+    """Runs --against. Returns 0: nothing is slower, 1: a row is slower, 3: a row has no figure."""
     cores = two(words.cores) if words.cores else environment.two_cores()
     if cores is None:
         stop("two cores are needed")
@@ -241,7 +241,7 @@ def new_recorder(settings: Settings, words: argparse.Namespace) -> Recorder:
 
 
 def until_stopped(action: Callable[[], None], recorder: Recorder, progress: Progress) -> bool:
-    """Was it stopped by Ctrl-C? Then what was measured is kept."""
+    """Runs the action. Returns whether Ctrl-C stopped it; the measurements so far are kept."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         action()
@@ -271,7 +271,7 @@ def two(text: str) -> tuple[int, int]:
 
 
 def free(folder: Path) -> Path:
-    """The folder, or the first of its kind that is not there yet."""
+    """Returns the folder, or the first numbered variant that does not exist yet."""
     names: Sequence[Path] = [folder, *(folder.with_name(f"{folder.name}-{n}") for n in range(2, 1000))]
     return next(f for f in names if not f.exists())
 

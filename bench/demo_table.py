@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev demo: the floors and the ping-pong of every pair of languages, one table."""
+"""./dev demo: one table with the floors, and the ping-pong of every pair of languages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "count")
 
 
 def round_trips(ping: str, pong: str, kind: list[str], options: list[str], cores: tuple[int, int]) -> dict[str, float]:
-    """Runs one pair of demo programs and returns ping's JSON result."""
+    """Runs one pair of demo programs. Returns ping's JSON result."""
     pong_process = subprocess.Popen(
         [*demos.command(pong), *kind, "pong", *options, "--core", str(cores[1])], stdout=subprocess.DEVNULL
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How to start the demo programs (bench/DEMOS.md), and on which cores."""
+"""The commands of the demo programs (bench/DEMOS.md), and the choice of cores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LANGUAGES = ("cpp", "java", "python")
 
 
 def command(language: str) -> list[str]:
-    """The argv that starts the demo program of a language."""
+    """Returns the argv that starts the demo program of a language."""
     if language == "cpp":
         return [str(ROOT / "build/cpp/demo/flyring-demo")]
     if language == "java":
@@ -25,7 +25,7 @@ def command(language: str) -> list[str]:
 
 
 def two_cores() -> tuple[int, int]:
-    """Two allowed cores, of different physical cores if there are such; (-1, -1) on a machine with one."""
+    """Returns two allowed cores, on different physical cores if possible; (-1, -1) on a machine with one core."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         return -1, -1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Redis server for the contenders of one group (an extra of contenders.toml): on a Unix socket in their folder,
-keeping nothing. It ends with its standard input."""
+"""Runs a Redis server for the contenders of one group (an extra in contenders.toml): on a Unix socket in their folder,
+without persistence. It ends at the end of standard input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what one language does with what another one left: channels, slots, recovery. Each is a function of the run
-and of the languages that play its parts; errors, deaths and golden files have modules of their own, and what fits the
-matrix is there (scenarios.py)."""
+"""Tests in which one language works on channels, slots and rings that another one left. Each is a function of the run
+and of the languages of its roles. Errors, deaths and golden files have their own modules; tests that fit the matrix are
+in scenarios.py."""
 
 import os
 import time
@@ -16,14 +16,14 @@ INFO = ("path", "channel_id", "kind", "capacity", "publishers", "subscribers", "
 
 
 def info(peer, op, **fields):
-    """What the answer says about the channel, in an object `info` or at the top."""
+    """Returns the answer's facts about the channel, which are in an object `info` or at the top."""
     answer = peer.call(op, **fields)
     answer = answer.get("info", answer)
     return {field: answer.get(field) for field in INFO}
 
 
 def replaced(run, first, second):
-    """Replace makes a new channel under the name; who has the old one keeps it."""
+    """Replace makes a new channel under the name; attached processes keep the old one."""
     a, b = run.peer(first, 1), run.peer(second, 2)
     name = run.name()
     old = info(a, "create", channel=name, name=name, **BROADCAST | SMALL)
@@ -38,7 +38,8 @@ def replaced(run, first, second):
 
 
 def held_back(run, writer, reader, third):
-    """A slow subscriber holds the writer back, and the writer can say so; dead it is retired, but not if kept."""
+    """A slow subscriber holds the writer back, and the writer can name it. After its death it is retired, unless
+    kept."""
     a, b, c = run.peer(writer, 1), run.fresh(reader), run.peer(third, 2)
     name = run.name()
     a.call("create", channel=name, name=name, **BROADCAST | SMALL)
@@ -90,7 +91,7 @@ def held_back(run, writer, reader, third):
 
 
 def name_handed_over(run, first, second, reader):
-    """A publisher's name gets the same ring again in another language, where the other one stopped."""
+    """A publisher's name gets the same ring in another language, which continues at its end."""
     a, b, c = run.peer(first, 1), run.peer(second, 2), run.peer(reader, 1)
     name = run.name()
     a.call("create", channel=name, name=name, **BROADCAST | SMALL)
@@ -106,7 +107,7 @@ def name_handed_over(run, first, second, reader):
         equal("epoch", taken["epoch"], epoch)
         if (
             start is not None
-        ):  # behind the owner record, and the 512 bytes that the one before had cleared ahead (6.1, 6.8)
+        ):  # behind the owner record and the 512 bytes that the previous owner had cleared ahead (6.1, 6.8)
             equal("position", taken["position"], start + 64 + 512)
         start = taken["position"]
         refused("no-free-slot", b, "publisher", channel=name, publisher=name + "busy", name="orders")
@@ -117,7 +118,7 @@ def name_handed_over(run, first, second, reader):
 
 
 def killed_in_a_claim(run, victim, heir, reader):
-    """A publisher is killed with a claim open; the next owner of its ring repairs it, and the reader misses nothing."""
+    """A publisher is killed with an open claim. The next owner repairs the ring, and the reader misses nothing."""
     a, b, c = run.fresh(victim), run.peer(heir, 1), run.peer(reader, 2)
     name = run.name()
     b.call("create", channel=name, name=name, **BROADCAST | SMALL)
@@ -133,14 +134,14 @@ def killed_in_a_claim(run, victim, heir, reader):
     taken = b.call("publisher", channel=name, publisher=name, name="feed")
     equal("ring", taken["ring"], 0)
     equal("epoch", taken["epoch"], 2)
-    equal("position", taken["position"], 64 + 512)  # the owner record, and what was cleared ahead behind it
+    equal("position", taken["position"], 64 + 512)  # the owner record, and the bytes cleared ahead behind it
     equal("before", data_of(c.call("poll", subscriber=name, limit=256)["messages"]), ["00", "01", "02"])
     b.call("offer", publisher=name, data="aa", type=1)
     equal("after", data_of(c.call("poll", subscriber=name, limit=256)["messages"]), ["aa"])
 
 
 def killed_while_publishing(run, victim, heir, reader):
-    """A publisher is killed at full speed; what it committed is whole, and the next owner's stream follows."""
+    """A publisher is killed at full speed. Its committed messages are intact, and the next owner's stream follows."""
     a, b, c = run.fresh(victim), run.peer(heir, 1), run.peer(reader, 2)
     name = run.name()
     b.call("create", channel=name, name=name, **BROADCAST | {"capacity": 16384, "alignment": 8})
@@ -171,7 +172,7 @@ def killed_while_publishing(run, victim, heir, reader):
 
 
 def the_stream_is_the_same(run, language):
-    """publish_stream makes the messages of PEER.md, `how` changes nothing, and verify_stream sees a wrong one."""
+    """publish_stream makes the messages of PEER.md with each `how`, and verify_stream finds a wrong one."""
     a, b = run.peer(language, 1), run.peer(language, 2)
     name = run.name()
     a.call("create", channel=name, name=name, kind="broadcast")
@@ -212,7 +213,8 @@ def the_stream_is_the_same(run, language):
 
 
 def numbered_streams(run, language):
-    """Numbered streams are those of PEER.md; who joins in the middle begins there, and sees a gap and a repetition."""
+    """Numbered streams are those of PEER.md. A reader that joins in the middle begins there, and finds gaps and
+    repetitions."""
     a, b = run.peer(language, 1), run.peer(language, 2)
     name = run.name()
     a.call("create", channel=name, name=name, kind="broadcast")
@@ -244,7 +246,7 @@ def numbered_streams(run, language):
 
 
 def told_to_die(run, language):
-    """die_at: half of message n is in the ring and nothing of it is published; a verifier has not consumed message n."""
+    """die_at: half of message n is written, but not published; a verifier has not consumed message n."""
     for how in ("offer", "claim", "batch", "mix"):
         a, b, name = run.fresh(language), run.peer(language, 1), run.name()
         b.call("create", channel=name, name=name, **BROADCAST | SMALL | {"alignment": 8})

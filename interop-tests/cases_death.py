@@ -14,7 +14,7 @@ from harness import above, data_of, drain, equal, fill, offer_within, refused, t
 
 
 def zombie(run, writer, reader):
-    """Killed, and not reaped by its parent: its slots are free all the same."""
+    """The slots of a process that was killed, but not reaped by its parent, are free."""
     a, b = run.peer(writer), run.fresh(reader)
     name = attach(run, a, b, subscribers=1)
     a.call("publisher", channel=name, publisher=name)
@@ -38,7 +38,7 @@ def zombie(run, writer, reader):
 
 
 def two_creators(run, first, second):
-    """Both create the same channel at once: one has it, the other hears that it exists; each wins now and then."""
+    """Both create the same channel at once: one gets it, the other gets *exists*. Each wins sometimes."""
     a, b = run.peer(first, 1), run.peer(second, 2)
     dice, wins = random.Random(1), {a: 0, b: 0}
     for _ in range(400):
@@ -64,7 +64,8 @@ def two_creators(run, first, second):
 
 
 def stopped(run, victim, rival, reader):
-    """SIGSTOP with a claim open, and as a subscriber: neither is declared dead, both go on afterwards."""
+    """A stopped publisher with an open claim, and a stopped subscriber, are not treated as dead, and go on
+    afterwards."""
     a, b, c = run.fresh(victim), run.peer(rival, 1), run.peer(reader, 2)
     name = attach(run, b, a, c)
     c.call("subscriber", channel=name, subscriber=name)
@@ -94,7 +95,7 @@ def stopped(run, victim, rival, reader):
 
 
 def kept_killed(run, writer, first, second):
-    """A kept subscriber is killed; one in another language goes on under its name, and nothing is missing."""
+    """A kept subscriber is killed. One in another language continues under its name, and misses nothing."""
     a, b, c = run.peer(writer, 1), run.fresh(first), run.peer(second, 2)
     name = attach(run, a, b, c)
     a.call("publisher", channel=name, publisher=name)
@@ -109,8 +110,8 @@ def kept_killed(run, writer, first, second):
 
 
 def kept_ahead(run, writer, reader):
-    """A publisher dies between the commit of a record and the store of `published` (6.1, steps 6 and 7); a kept
-    subscriber has consumed that record, leaves, and comes back before the ring has a new owner."""
+    """A publisher dies between the commit of a record and the store of `published` (6.1, steps 6 and 7). A kept
+    subscriber that has consumed that record leaves, and comes back before the ring has a new owner."""
     a, b = run.fresh(writer), run.peer(reader, 2)
     name = attach(run, a, b)
     a.call("publisher", channel=name, publisher=name, name="feed")
@@ -133,7 +134,7 @@ def kept_ahead(run, writer, reader):
 
 
 def lapped(run, writer, reader):
-    """A lossy subscriber that reads only now and then: what it got and what it counts as lost is all that there was."""
+    """A lossy subscriber that reads rarely. Its messages and its counted losses add up to all messages."""
     a, b = run.peer(writer, 1), run.peer(reader, 2)
     for alignment in (64, 8):
         name = attach(run, a, alignment=alignment)
@@ -170,7 +171,7 @@ def lapped(run, writer, reader):
 
 
 def evicted(run, victim, operator, writer):
-    """A subscriber is evicted by another process: the writer gets on, the victim hears of it and can join again."""
+    """Another process evicts a subscriber. The writer goes on; the victim gets *slot lost*, and can join again."""
     a, b, c = run.peer(victim, 1), run.peer(operator, 2), run.peer(writer, 3)
     for kept in (False, True):
         name = attach(run, c, a, b)
@@ -192,7 +193,8 @@ def evicted(run, victim, operator, writer):
 
 
 def handed_on(run, writer, first, second):
-    """An inbox's reader goes, and one with another name goes on where it was. What an eviction loses is counted."""
+    """An inbox's reader leaves, and one with another name continues at its position. Messages lost by eviction are
+    counted."""
     c, a, b = run.peer(writer, 1), run.peer(first, 2), run.peer(second, 3)
     name = run.name()
     c.call("create", channel=name, name=name, kind="inbox", capacity=4096, counters=0)
@@ -221,7 +223,7 @@ def handed_on(run, writer, first, second):
 
 
 def too_far_behind(run, writer, reader):
-    """A publisher with a lag limit evicts who is further behind, and waits for nobody."""
+    """A publisher with a lag limit evicts subscribers that are further behind, and waits for none."""
     a, b = run.peer(writer, 1), run.peer(reader, 2)
     name = attach(run, a, b)
     refused("invalid-argument", a, "publisher", channel=name, publisher=name, max_lag=2047)
@@ -236,7 +238,8 @@ def too_far_behind(run, writer, reader):
 
 
 def replaced_noticed(run, victim, other):
-    """An idle subscriber, an idle lossy one and a publisher that is held back find out that the name has moved on."""
+    """An idle subscriber, an idle lossy one and a back-pressured publisher find out that another channel has the
+    name."""
     a, b = run.peer(victim, 1), run.peer(other, 2)
     name = attach(run, a, b)
     a.call("subscriber", channel=name, subscriber=name)
@@ -266,7 +269,7 @@ def replaced_noticed(run, victim, other):
 
 
 def ended(run, writer, reader):
-    """A ring has ended when its publisher closed and all of it was consumed, until it has a new publisher."""
+    """A ring has ended when its publisher has closed and all messages are consumed, until it has a new publisher."""
     a, b = run.peer(writer, 1), run.peer(reader, 2)
     name = attach(run, a, b)
     a.call("publisher", channel=name, publisher=name, name="feed")
@@ -292,7 +295,7 @@ def ended(run, writer, reader):
 
 
 def tests(languages):
-    """(title, function, arguments) of every test."""
+    """Yields (title, function, arguments) of every test."""
 
     def after(language, n=1):
         return languages[(languages.index(language) + n) % len(languages)]

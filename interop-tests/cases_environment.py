@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests in another environment: pid namespaces, a full file system, a wall clock that jumps; what they share with the
-tests of cases_death.py, which hands them to pairs.py."""
+"""Tests in special environments: pid namespaces, a full file system, a wall clock that jumps. cases_death.py gives them
+to pairs.py."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ from driver import Peer, Refused
 from harness import above, data_of, drain, equal, fill, offer_within, refused, true, Skip, Wrong
 
 SMALL = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
-# a JVM says on standard output that it cannot share its statistics with another one of its pid
+# a JVM prints a warning if another one has its pid
 IN_A_PID_NAMESPACE = [
     "env",
     "JAVA_TOOL_OPTIONS=-XX:-UsePerfData",
@@ -26,7 +26,7 @@ FAKETIME = "libfaketimeMT.so.1"
 
 
 def need_permission(words):
-    """Skips the test unless this command, which others are started by, may do what it does."""
+    """Skips the test unless this command, which starts peers, is permitted."""
     try:
         tried = subprocess.run([*words, "true"], capture_output=True, text=True)
     except OSError as e:
@@ -36,7 +36,7 @@ def need_permission(words):
 
 
 def wrapped(run, language, words):
-    """A peer of this test only, started by another command."""
+    """Starts a peer for this test only, by another command."""
     run.starts += 1
     argv = [*words, *run.commands[language]]
     peer = Peer(language, argv, run.logs, run.folder, f"{language}-{run.starts}")
@@ -45,7 +45,8 @@ def wrapped(run, language, words):
 
 
 def attach(run, *peers, **options):
-    """A small channel, made by the first peer and opened by the others; its name, which is the handle of all."""
+    """Makes a small channel with the first peer, and opens it with the others. Returns its name, which is also the
+    handle."""
     name = run.name()
     peers[0].call("create", channel=name, name=name, **SMALL | options)
     for peer in {id(p): p for p in peers[1:] if p is not peers[0]}.values():
@@ -54,7 +55,7 @@ def attach(run, *peers, **options):
 
 
 def within(seconds, what, attempt):
-    """What attempt() answers, once it does not refuse."""
+    """Repeats attempt() until it is not refused. Returns its answer."""
     late = time.monotonic() + seconds
     while True:
         try:
@@ -66,7 +67,7 @@ def within(seconds, what, attempt):
 
 
 def same_pid(run, writer, reader, third):
-    """Two pid namespaces, in both of which the peer has pid 1: the living is not retired, the dead is."""
+    """Two pid namespaces, in which both peers have pid 1: the live one is not retired, the dead one is."""
     need_permission(IN_A_PID_NAMESPACE)
     a, b = (wrapped(run, language, IN_A_PID_NAMESPACE) for language in (writer, reader))
     c = run.peer(third)
@@ -89,7 +90,7 @@ def same_pid(run, writer, reader, third):
 
 
 def full_file_system(run, language):
-    """1 MiB of /dev/shm: a channel that does not fit is a clear error that leaves nothing behind, one that fits works."""
+    """With 1 MiB of /dev/shm, a channel that does not fit is an error without leftovers, and one that fits works."""
     need_permission(TINY_SHM)
     peer = wrapped(run, language, TINY_SHM)
     for op in ("create", "replace", "open_or_create"):
@@ -109,7 +110,8 @@ def full_file_system(run, language):
 
 
 def clock_set_back(run, language, other):
-    """The wall clock jumps back by ten days: the dead are retired, the living are not, counters can be had."""
+    """The wall clock jumps back by ten days: the dead are retired, the living are not, and counters can be
+    allocated."""
     found = subprocess.run(["sh", "-c", f"ls /usr/lib/*/faketime/{FAKETIME}"], capture_output=True, text=True)
     true("libfaketime is installed (apt: faketime)", found.returncode == 0, found.stderr)
     clock = run.folder / "clock"
@@ -146,7 +148,7 @@ def clock_set_back(run, language, other):
 
 
 def tests(languages):
-    """(title, function, arguments) of every test."""
+    """Yields (title, function, arguments) of every test."""
 
     def after(language):
         return languages[(languages.index(language) + 1) % len(languages)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same bad request gets the same error code, and the same particulars, from every language."""
+"""Every language answers the same bad request with the same error code and details."""
 
 import json
 import os
@@ -14,7 +14,7 @@ OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers"
 
 
 def bad_requests(run, language):
-    """What a peer does not understand is a bad request, and the peer lives on."""
+    """A peer answers *bad request* to what it does not understand, and goes on."""
     peer = run.peer(language)
     for line in (
         "not json",
@@ -28,7 +28,7 @@ def bad_requests(run, language):
         peer.send_line(line, {"op": line})
         try:
             peer.receive()
-        except Exception as e:  # whatever it is, `code` tells
+        except Exception as e:  # any exception; `code` tells which
             equal(f"{peer.label}: {line}", getattr(e, "code", str(e)), "bad-request")
         else:
             raise Wrong(f"{peer.label}: {line}: expected an error, found an answer")
@@ -73,7 +73,7 @@ def bad_requests(run, language):
 
 
 def socket_and_quit(run, language):
-    """A peer can be spoken to through a Unix socket instead; `quit` and the end of input end it with status 0."""
+    """A peer also works through a Unix socket. `quit` and the end of input end it with status 0."""
     path = str(run.folder / "peer.socket")
     for last_words in (b'{"op": "quit"}\n', b""):
         with socket.socket(socket.AF_UNIX) as listener:
@@ -109,7 +109,7 @@ def socket_and_quit(run, language):
 
 
 def bad_options(run, language):
-    """Options out of range are an invalid argument; a name that exists is exists; nothing is left behind."""
+    """Options out of range are *invalid argument*, and an existing name is *exists*. Neither leaves a file."""
     peer = run.peer(language)
     for wrong in (
         {"kind": "pipe"},
@@ -146,12 +146,12 @@ def bad_options(run, language):
     peer.call("create", channel=name, name=name, **OPTIONS)
     answer = refused("exists", peer, "create", channel=name + "x", name=name, **OPTIONS)
     equal("path", os.path.realpath(answer["path"]), os.path.realpath(run.folder / (name + ".ring")))
-    wrong = OPTIONS | {"kind": "inbox", "subscribers": 0}  # before it looks whether it differs
+    wrong = OPTIONS | {"kind": "inbox", "subscribers": 0}  # checked before the comparison with the existing channel
     refused("invalid-argument", peer, "open_or_create", channel=name + "y", name=name, **wrong)
 
 
 def bad_files(run, language):
-    """What is not a channel, or not a whole and sound one, is refused by name."""
+    """Files that are not valid channels are refused with the right error."""
     peer, name = run.peer(language), run.name()
     golden = (ROOT / "spec" / "golden" / "1.0" / "one-message.ring").read_bytes()
 
@@ -192,7 +192,7 @@ def bad_files(run, language):
 
 
 def bad_uses(run, language):
-    """Wrong arguments, too much of something, one thing too many at a time."""
+    """Invalid arguments, too large messages, and operations that are not allowed at the same time."""
     peer, name = run.peer(language), run.name()
     peer.call("create", channel=name, name=name, **OPTIONS)
     peer.call("publisher", channel=name, publisher=name)
@@ -237,7 +237,7 @@ def bad_uses(run, language):
 
 
 def slots_taken_away(run, language):
-    """The driver evicts (channel.md 6.11) by hand: the next use is slot-lost, and the subscriber stops gating."""
+    """The driver evicts by hand (channel.md 6.11): the next use is *slot lost*, and the subscriber stops gating."""
     peer, name = run.peer(language), run.name()
     peer.call("create", channel=name, name=name, **OPTIONS)
     peer.call("publisher", channel=name, publisher=name)
@@ -259,7 +259,7 @@ def slots_taken_away(run, language):
 
 
 def bad_rings(run, language):
-    """Records that cannot be are a corrupt ring, said with ring and position; other rings go on."""
+    """Invalid records are *corrupt ring*, with ring and position; other rings go on."""
     peer = run.peer(language)
     for length, kind in ((7, 1), (4096, 1), (2**31 - 1, 1), (12, 0), (12, -3), (8, -(2**31))):
         name = run.name()
@@ -276,7 +276,7 @@ def bad_rings(run, language):
         for _ in range(2):
             try:
                 found += peer.call("poll", subscriber=name, limit=10)["messages"]
-            except Exception as e:  # the first poll may have handed out messages before; then the second one says it
+            except Exception as e:  # the first poll may have handed out messages before; then the second one raises
                 equal(f"{peer.label}: length {length}, type {kind} ({e})", getattr(e, "code", None), "corrupt-ring")
                 equal("ring and position", (e.answer.get("ring"), e.answer.get("position")), (0, end))
                 break
@@ -292,7 +292,7 @@ def bad_rings(run, language):
 
 
 def nothing_but_padding(run, language):
-    """A hostile ring that is padding all round does not keep a poll for ever, nor from the other ring."""
+    """In a hostile ring full of padding, a poll ends, and also reads the other ring."""
     peer, name = run.peer(language), run.name()
     peer.call("create", channel=name, name=name, **OPTIONS)
     peer.call("publisher", channel=name, publisher=name + "a")

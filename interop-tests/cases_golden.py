@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden files (spec/golden/README.md) through the peers: each language writes the same bytes by the same operations,
-each reads what is stored, of every layout version, and each writes into files of newer minor versions. A service whose
-clock moves is written by each language's own test alone: peers have no operation for that."""
+"""Golden files (spec/golden/README.md) through the peers. Each language writes the same bytes by the same operations,
+reads the stored files of every layout version, and writes into files of newer minor versions. Services whose clock
+moves are only written by each language's own tests, because peers have no operation for that."""
 
 import json
 import os
@@ -15,7 +15,7 @@ FOREIGN = {0: None, 2: "publisher", 4: "subscriber"}
 
 
 def names(folder="*"):
-    """FOLDER/NAME of the files that can be read, or of one folder's."""
+    """Returns FOLDER/NAME of the readable files, or of those in one folder."""
     found = sorted(f"{p.parent.name}/{p.stem}" for p in GOLDEN.glob(f"{folder}/*.ring"))
     found = [name for name in found if folder == "refused" or not name.startswith("refused/")]
     if not found:
@@ -24,14 +24,14 @@ def names(folder="*"):
 
 
 def payload(data):
-    """Hex of an operation's data."""
+    """Returns an operation's data as hexadecimal digits."""
     return (
         data if isinstance(data, str) else bytes((data["pattern"] + 7 * i) & 0xFF for i in range(data["length"])).hex()
     )
 
 
 def job_of(job):
-    """What a golden file says of a job."""
+    """Returns a job in the form of the golden files."""
     if job is None:
         return None
     return {key: job[key] for key in ("ring", "position", "attempts", "repeat", "type")} | {
@@ -40,14 +40,14 @@ def job_of(job):
 
 
 def same_events(what, found, expected):
-    """Requests or ends of calls: as many, and each with what is expected of it (a peer does not tell the sequence)."""
+    """Compares requests or ends of calls with the expected ones (a peer does not report the sequence)."""
     wanted = [{key: value for key, value in one.items() if key != "sequence"} for one in expected]
     equal(f"{what}: how many", len(found), len(wanted))
     equal(what, [{key: one.get(key) for key in want} for one, want in zip(found, wanted)], wanted)
 
 
 def replay_service(peer, channel, operation):
-    """The same, of a service."""
+    """Does one operation of a golden file on a service, and compares the result."""
     o = dict(operation)
     op, handle = o.pop("op"), o.pop("as", None)
     if op in ("server", "client"):
@@ -85,9 +85,9 @@ def replay_service(peer, channel, operation):
 
 
 def replay(peer, channel, operation):
-    """Does one operation of a golden file; what it expects must come back."""
+    """Does one operation of a golden file, and compares the result."""
     o = dict(operation)
-    if o["op"] == "foreign_store":  # what a process with other software does
+    if o["op"] == "foreign_store":  # a store by a process with other software
         with open(peer.call("info", channel=channel)["path"], "r+b", buffering=0) as file:
             os.pwrite(file.fileno(), bytes.fromhex(o["data"]), o["offset"])
         return
@@ -168,7 +168,7 @@ def same(found, expected, what):
 
 
 def read(run, language):
-    """A copy of the file opens, and whoever resumes its kept slots and reads its counters finds what is expected."""
+    """A copy of the file opens, and its kept slots and counters have the expected contents."""
     peer = run.peer(language)
     for golden in names():
         expected = json.loads((GOLDEN / f"{golden}.json").read_text())["expected"]
@@ -235,7 +235,7 @@ def read(run, language):
 
 
 def read_jobs(run, peer, golden, channel, expected):
-    """A new worker gets the jobs that nobody has done, from each ring in the order of that ring."""
+    """A new worker gets the unfinished jobs, in order within each ring."""
     worker, found = run.name("w"), []
     peer.call("worker", channel=channel, worker=worker)
     while (job := peer.call("take_job", worker=worker, timeout=0.005)["job"]) is not None:
@@ -250,7 +250,7 @@ def read_jobs(run, peer, golden, channel, expected):
 
 
 def read_requests(run, peer, golden, channel, expected):
-    """The next server can come. The file is of another boot: the requests in it are nobody's any more."""
+    """The next server can come. The file is of another boot, so its requests are dropped."""
     server = run.name("v")
     taken = peer.call("server", channel=channel, server=server, name="next")
     equal(f"{golden}: epoch of the server", taken["epoch"], expected["subscribers"][0]["epoch"] + 1)
@@ -260,8 +260,8 @@ def read_requests(run, peer, golden, channel, expected):
 
 
 def newer_written(run, language):
-    """A file of a newer minor version is published into and read, and its reserved bytes stay as they are. What needs
-    a newer version is refused."""
+    """A file of a newer minor version is published into and read, and its reserved bytes stay unchanged. A file that
+    needs a newer version is refused."""
     peer = run.peer(language)
     for golden in names("newer"):
         content = json.loads((GOLDEN / f"{golden}.json").read_text())

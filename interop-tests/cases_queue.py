@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of queues (spec/queue.md): jobs that producers of one language publish and workers of others take, finish, give
-back, leave behind, and take over. Run by pairs.py."""
+"""Tests of queues (spec/queue.md). Producers of one language publish jobs; workers of others take, finish, release,
+leave and adopt them. Run by pairs.py."""
 
 import itertools
 import os
@@ -11,11 +11,11 @@ from harness import above, equal, fill, offer_within, refused, true
 from sleepers import File, serving, until_asleep
 
 SMALL = {"kind": "queue", "capacity": 4096, "producers": 2, "workers": 3, "counters": 0}
-LONG = 10  # seconds: a time-out that is not to come
+LONG = 10  # seconds: a time-out that should not be reached
 
 
 def attach(run, first, *others, **options):
-    """A queue that the first peer makes; its name, and handle."""
+    """Makes a queue with the first peer, and opens it with the others. Returns its name, which is also the handle."""
     name = run.name("queue")
     first.call("create", channel=name, name=name, **SMALL | options)
     for peer in {id(peer): peer for peer in others if peer is not first}.values():
@@ -33,7 +33,7 @@ def take(peer, name, **more):
 
 
 def finish(peer, name):
-    """Takes and finishes jobs until there is none; what they were."""
+    """Takes and finishes jobs until there are no more. Returns them."""
     jobs = []
     while job := take(peer, name):
         jobs.append(job)
@@ -42,7 +42,7 @@ def finish(peer, name):
 
 
 def soon(peer, name, seconds=5):
-    """A job of another worker, which is looked for every millisecond."""
+    """Takes a job of another worker; such jobs are looked for every millisecond."""
     late = time.monotonic() + seconds
     while (job := take(peer, name)) is None:
         true(f"a job within {seconds} s", time.monotonic() < late, None)
@@ -59,7 +59,7 @@ def numbers(count, first=0):
 
 
 def each_to_one(run, producer, worker, other):
-    """Two producers, two workers: every job is handed out once, those of a producer in its order."""
+    """Two producers, two workers: every job is handed out once, and each producer's jobs in order."""
     a, b, c = run.peer(producer, 1), run.peer(worker, 2), run.peer(other, 3)
     for alignment in (64, 8):
         name = attach(run, a, b, c, alignment=alignment)
@@ -93,8 +93,8 @@ def each_to_one(run, producer, worker, other):
 
 
 def left_behind(run, producer, dead, heir):
-    """A worker is killed with jobs in hand: another one does them, knows that it is not the first, and what is left of
-    a batch comes too. Then one that takes the dead one's own slot."""
+    """A worker is killed with jobs in hand. Another one gets them, marked as repeats, with the rest of the batch. Then
+    the same with a worker that takes the dead one's slot."""
     a, c = run.peer(producer, 1), run.peer(heir, 2)
     for slot in ("another", "its own"):
         b = run.fresh(dead)
@@ -126,7 +126,7 @@ def left_behind(run, producer, dead, heir):
 
 
 def killed_again(run, producer, dead, heir):
-    """Each worker that takes a job dies of it: the count goes on from language to language."""
+    """Each worker that takes a job dies. The count of attempts goes on from language to language."""
     a, c = run.peer(producer, 1), run.peer(heir, 2)
     name = attach(run, a, c)
     a.call("publisher", channel=name, publisher=name)
@@ -144,7 +144,7 @@ def killed_again(run, producer, dead, heir):
 
 
 def released(run, producer, first, second):
-    """A job that is given back comes to another worker with its identity, and its count goes on."""
+    """A released job comes to another worker with its identity, and its count of attempts goes on."""
     a, b, c = run.peer(producer, 1), run.peer(first, 2), run.peer(second, 3)
     name = attach(run, a, b, c)
     a.call("publisher", channel=name, publisher=name, name="orders")
@@ -177,7 +177,7 @@ def released(run, producer, first, second):
 
 
 def evicted(run, producer, victim, operator):
-    """A worker that works too long is evicted: another one does its job, and it learns of it."""
+    """A worker that works too long is evicted. Another one does its job, and the victim gets *slot lost*."""
     a, b, c = run.peer(producer, 1), run.peer(victim, 2), run.peer(operator, 3)
     name = attach(run, a, b, c)
     a.call("publisher", channel=name, publisher=name)
@@ -198,7 +198,7 @@ def evicted(run, producer, victim, operator):
 
 
 def stopped(run, producer, victim, other):
-    """A worker that is stopped, and evicted meanwhile: it wakes, and neither finishes nor keeps what is another's."""
+    """A worker is evicted while it is stopped. When it continues, it can neither finish nor keep the adopted job."""
     a, c, b = run.peer(producer, 1), run.peer(other, 2), run.fresh(victim)
     name = attach(run, a, b, c)
     a.call("publisher", channel=name, publisher=name)
@@ -219,7 +219,7 @@ def stopped(run, producer, victim, other):
 
 
 def holds_back(run, producer, worker, other):
-    """A slow job holds its producer back at last, and the producer says by whom."""
+    """A slow job finally holds its producer back, and the producer names the worker."""
     a, b, c = run.peer(producer, 1), run.peer(worker, 2), run.peer(other, 3)
     name = attach(run, a, b, c)
     a.call("publisher", channel=name, publisher=name)
@@ -239,7 +239,8 @@ def holds_back(run, producer, worker, other):
 
 
 def sleeping(run, sleeper, other):
-    """A worker sleeps and one job wakes one of two; room wakes a producer; the last producer's close, and drain."""
+    """Workers sleep: one job wakes one of two; room wakes a producer; the last producer's close, and drain, end
+    waits."""
     a, b, c = run.peer(sleeper, 1), run.peer(sleeper, 2), run.peer(other, 3)
     name = attach(run, c, a, b)
     with File(run.folder / f"{name}.ring") as file:
@@ -287,7 +288,7 @@ def sleeping(run, sleeper, other):
 
 
 def refusals(run, language):
-    """What makes no sense on a queue, or makes sense there alone."""
+    """Operations that queues refuse, and operations that only queues have."""
     a = run.peer(language, 1)
     name = run.name("queue")
     for options in (

@@ -24,13 +24,13 @@ def create(run, peer, **options):
 
 
 class Follower:
-    """The plain-Python reader on a live ring whose publisher sends a stream, message 0 first."""
+    """The plain-Python reader on a live ring, whose publisher sends a stream from message 0 on."""
 
     def __init__(self, path, stream):
         self.ring, self.stream, self.seen = reader.Ring(reader.Channel(path)), stream, 0
 
     def take(self):
-        """Verifies the next message; false if there is none."""
+        """Verifies the next message. Returns false if there is none."""
         found = self.ring.take()
         if found is not None:
             kind, payload = message(self.stream["seed"], found.number, self.stream["min"], self.stream["max"])
@@ -39,7 +39,7 @@ class Follower:
         return found is not None
 
     def until(self, count, seconds, pause=0.0):
-        """Reads until as many messages as that are seen or lost; pause: after each 50 messages."""
+        """Reads until `count` messages are seen or lost; pause: after each 50 messages."""
         end = time.monotonic() + seconds
         while self.ring.before is None or self.ring.before < count:
             if self.take():
@@ -49,7 +49,7 @@ class Follower:
 
 
 def keeps_up(run, language, rounds):
-    """A publisher that waits for it: the plain reader sees everything, and loses nothing."""
+    """If the publisher waits for it, the plain reader sees every message."""
     peer, stream = run.peer(language), {"seed": 11, "min": 0, "max": 256}
     for alignment in (8, 64):
         name, path = create(run, peer, kind="broadcast", alignment=alignment, capacity=1 << 17, counters=0)
@@ -67,9 +67,9 @@ def keeps_up(run, language, rounds):
 
 
 def is_lapped(run, language, count):
-    """A publisher that nobody holds back, in a small ring: every message is seen, or counted as lost. First fewer than
-    the ring holds, read when they are there: all are seen. Then `count`, several laps, before the reader looks again: it
-    is lapped. Then `count` while it reads: whatever happens is counted."""
+    """In a small ring whose publisher is not held back, every message is seen or counted as lost. First fewer messages
+    than the ring holds: all are seen. Then `count` messages, several laps, before the reader looks again: it is lapped.
+    Then `count` messages while it reads."""
     peer, stream, few = run.peer(language), {"seed": 12, "min": 0, "max": 200}, 50
     for alignment in (8, 64):
         name, path = create(run, peer, kind="broadcast", alignment=alignment, capacity=1 << 16, counters=0)
@@ -94,7 +94,7 @@ def is_lapped(run, language, count):
 
 
 def reads_golden_files(run):
-    """Of every version: what is still there, and why the others cannot be read."""
+    """Reads the golden files of every version: the messages still there, or the error."""
     read = 0
     for path in sorted((ROOT / "spec" / "golden").glob("*/*.ring")):
         content = json.loads(path.with_suffix(".json").read_text())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of services (spec/service.md): clients of one language call a server of another one, which answers, fails, dies,
-is evicted, and comes again in a third. Run by pairs.py."""
+"""Tests of services (spec/service.md). Clients of one language call a server of another one, which answers, fails,
+dies, or is evicted, and is followed by one in a third language. Run by pairs.py."""
 
 import itertools
 import os
@@ -13,15 +13,15 @@ from harness import Skip, above, equal, refused, true
 from sleepers import File, serving, until_asleep
 
 SMALL = {"kind": "service", "capacity": 4096, "clients": 3, "counters": 0}
-REQUEST, REPLY = 4096 // 4 - 8 - 24, 4096 // 4 - 8 - 16  # the longest of each, bytes
+REQUEST, REPLY = 4096 // 4 - 8 - 24, 4096 // 4 - 8 - 16  # the longest payload of each, in bytes
 LONG = 10  # seconds: a time-out that is not to come
-SOON = 1  # seconds: for what comes within 100 ms of a quiet machine
+SOON = 1  # seconds: for what takes 100 ms on a quiet machine
 ECHO = {"echo": True}
 TYPE = 7
 
 
 def attach(run, first, *others, **options):
-    """A service that the first peer makes; its name, and handle."""
+    """Makes a service with the first peer, and opens it with the others. Returns its name, which is also the handle."""
     for peer in (first, *others):
         if "server" not in peer.hello["ops"]:
             raise Skip(f"{peer.language} has no services")
@@ -33,7 +33,7 @@ def attach(run, first, *others, **options):
 
 
 def talkers(run, caller, answerer, **options):
-    """A client and a server of a new service: peers and handle."""
+    """Makes a service with a client and a server. Returns the peers and the handle."""
     a, b = run.peer(caller, 1), run.peer(answerer, 2)
     name = attach(run, a, b, **options)
     b.call("server", channel=name, server=name, name="prices")
@@ -42,7 +42,7 @@ def talkers(run, caller, answerer, **options):
 
 
 def serve(peer, name, handler=None, **more):
-    """What one poll of the server hands out."""
+    """Does one poll of the server. Returns the requests."""
     return peer.call("serve", server=name, handler=handler or ECHO, **more)["requests"]
 
 
@@ -51,12 +51,12 @@ def start(peer, name, call, data="", **more):
 
 
 def poll(peer, name, **more):
-    """What one poll of the client finds."""
+    """Does one poll of the client. Returns its events."""
     return peer.call("poll_client", client=name, **more)["found"]
 
 
 def ends(peer, name, count, seconds=5, serving_peer=None):
-    """So many things that happen to calls, by polls: in order. Meanwhile another peer may serve."""
+    """Polls until `count` events of calls have come. Returns them in order. Meanwhile another peer may serve."""
     happened, late = [], time.monotonic() + seconds
     while len(happened) < count:
         if serving_peer:
@@ -68,7 +68,7 @@ def ends(peer, name, count, seconds=5, serving_peer=None):
 
 
 def answer_of(peer, name, data, server, handler=None):
-    """The answer to a call that another peer answers meanwhile."""
+    """Makes a call, which another peer answers meanwhile. Returns the answer."""
     peer.send("call", client=name, data=data, type=TYPE)
     requests = serve(server, name, handler, timeout=LONG)
     equal("the request", [(one["data"], one["type"]) for one in requests], [(data, TYPE)])
@@ -76,7 +76,7 @@ def answer_of(peer, name, data, server, handler=None):
 
 
 def ends_as(code, peer, seconds=10):
-    """The error with which the request under way ends; what it carries."""
+    """Checks that the request under way ends with this error. Returns what the error carries."""
     try:
         answer = peer.receive(seconds)
     except Refused as e:
@@ -99,11 +99,12 @@ def in_time(begin, what, limit=SOON):
     true(f"{what} within {limit} s", took < limit, took)
 
 
-# --- calls ---------------------------------------------------------------------------------------------------------------
+# --- calls
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def answers(run, caller, answerer, other):
-    """Answers of every length and type, and errors; then two clients, many calls, laps of all rings."""
+    """Answers of every length and type, and errors; then two clients with many calls, over laps of all rings."""
     c = run.peer(other, 3)
     for alignment in (64, 8):
         a, b, name = talkers(run, caller, answerer, alignment=alignment)
@@ -146,7 +147,7 @@ def answers(run, caller, answerer, other):
 
 
 def in_any_order(run, caller, answerer):
-    """Requests that are kept, and answered in another order; one that its caller cancels; one call too many."""
+    """Kept requests, answered in another order; a cancelled one; one call too many."""
     a, b, name = talkers(run, caller, answerer, max_outstanding=3)
     for call in ("one", "two", "three"):
         start(a, name, call, call.encode().hex())
@@ -172,7 +173,7 @@ def in_any_order(run, caller, answerer):
 
 
 def deadlines(run, caller, answerer):
-    """A call expires without a server, behind a slow one, and by what the server says."""
+    """A call expires without a server, behind a slow call, and by the server's reply."""
     a, b = run.peer(caller, 1), run.peer(answerer, 2)
     name = attach(run, a, b)
     a.call("client", channel=name, client=name)
@@ -208,7 +209,7 @@ def deadlines(run, caller, answerer):
 
 
 def streams(run, caller, answerer):
-    """Items, credit, the end; a stream that throws; one that is cancelled; one that is waited for."""
+    """Items, credit and the end; a stream that throws; one that is cancelled; one that is waited for."""
     a, b, name = talkers(run, caller, answerer)
     items = [f"{i:02x}" * (10 + i) for i in range(7)]
     start(a, name, "all", credit=2)
@@ -250,17 +251,18 @@ def streams(run, caller, answerer):
 
 
 def text_of_stream(a, b, name):
-    """A handler that gives a stream to who takes one answer: its call fails."""
+    """If a handler answers with a stream, but the caller takes one answer, the call fails. Returns the error's text."""
     a.send("call", client=name, data="", type=TYPE)
     serve(b, name, {"stream": ["aa"], "type": 5}, timeout=LONG)
     return len(ends_as("service-error", a)["text"]) > 0
 
 
-# --- who dies, is evicted, is slow ---------------------------------------------------------------------------------------
+# --- who dies, is evicted, is slow
+# ---------------------------------------------------------------------------------------
 
 
 def server_dies(run, caller, answerer, heir):
-    """A server is killed with one request in hand and one that nobody has taken; another one goes on."""
+    """A server is killed with one request in hand and one in the ring. Another server goes on."""
     a, c = run.peer(caller, 1), run.peer(heir, 3)
     for how in ("kill", "close", "kill, and the next one is there"):
         b = run.fresh(answerer)
@@ -292,7 +294,7 @@ def server_dies(run, caller, answerer, heir):
 
 
 def server_evicted(run, caller, victim, operator):
-    """A server that is stopped is evicted: its calls end, the next one comes, and it learns of it."""
+    """A stopped server is evicted. Its calls end, the next server comes, and the victim gets *slot lost*."""
     a, b, c = run.peer(caller, 1), run.fresh(victim), run.peer(operator, 3)
     name = attach(run, a, b, c)
     b.call("server", channel=name, server=name, name="slow")
@@ -324,7 +326,7 @@ def server_evicted(run, caller, victim, operator):
 
 
 def client_dies(run, victim, answerer, heir):
-    """A client is killed: what it asked is run, and no answer of it reaches the next owner of its place."""
+    """A client is killed. Its requests are run, and no answer to it reaches the next owner of its place."""
     a, b, c = run.fresh(victim), run.peer(answerer, 2), run.peer(heir, 3)
     name = attach(run, b, a, c)
     b.call("server", channel=name, server=name)
@@ -346,7 +348,7 @@ def client_dies(run, victim, answerer, heir):
 
 
 def client_evicted(run, victim, answerer, operator):
-    """A client is evicted with a call under way: it learns of it, and its place is free."""
+    """A client is evicted with a call under way. It gets *slot lost*, and its place is free."""
     a, b, name = talkers(run, victim, answerer)
     c = run.peer(operator, 3)
     c.call("open", channel=name, name=name)
@@ -362,7 +364,7 @@ def client_evicted(run, victim, answerer, operator):
 
 
 def slow_client(run, slow, answerer, other):
-    """A client that does not read its answers: they wait, and others are answered; then it gets each of them once."""
+    """A client does not read its answers. They wait, while others get theirs; then it gets each answer once."""
     a, b, name = talkers(run, slow, answerer)
     c = run.peer(other, 3)
     c.call("open", channel=name, name=name)
@@ -383,7 +385,7 @@ def slow_client(run, slow, answerer, other):
 
 
 def at_least_once(run, caller, answerer, heir):
-    """A server is killed with requests in hand: the next one answers them, and says that it is not the first."""
+    """A server is killed with requests in hand. The next one answers them, marked as repeats."""
     a, b, c = run.peer(caller, 1), run.fresh(answerer), run.peer(heir, 3)
     name = attach(run, a, b, c, delivery="at-least-once")
     b.call("server", channel=name, server=name)
@@ -410,7 +412,7 @@ def at_least_once(run, caller, answerer, heir):
 
 
 def hostile_client(run, language, other):
-    """What a client wrote is not to be believed: it is evicted, and the others go on."""
+    """A client writes an invalid record. It is evicted, and the others go on."""
     a, b, name = talkers(run, language, language)
     c = run.peer(other, 3)
     c.call("open", channel=name, name=name)
@@ -429,11 +431,12 @@ def hostile_client(run, language, other):
         equal("its next owner", answer_of(a, name, "aa", b)["data"], "aa")
 
 
-# --- waiting, refusals ---------------------------------------------------------------------------------------------------
+# --- waiting, refusals
+# ---------------------------------------------------------------------------------------------------
 
 
 def sleeping(run, caller, answerer):
-    """A server sleeps, and a request wakes it; a caller, and an answer wakes it, or a server that comes, or room."""
+    """A sleeping server is woken by a request; a sleeping caller by an answer, a new server, or room."""
     a, b = run.peer(caller, 1), run.peer(answerer, 2)
     name = attach(run, a, b)
     a.call("client", channel=name, client=name)
@@ -473,7 +476,7 @@ def sleeping(run, caller, answerer):
 
 
 def refusals(run, language):
-    """What makes no sense on a service, or makes sense there alone."""
+    """Operations that services refuse, and operations that only services have."""
     a = run.peer(language, 1)
     if "server" not in a.hello["ops"]:
         raise Skip(f"{language} has no services")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stats()` of the same file, at rest, says the same in every language, field by field (spec/api.md, Stats): a channel
-as its users leave it, words that no owner has written (spec/channel.md 9), foreign ends."""
+"""`stats()` of the same idle file is equal in every language, field by field (spec/api.md, Stats): in a used channel,
+with words that no owner writes (spec/channel.md 9), and with foreign ends."""
 
 import json
 import struct
@@ -12,12 +12,12 @@ from driver import ROOT
 from harness import equal, fill, true, Wrong
 
 LAYOUT = tomllib.loads((ROOT / "spec" / "layout.toml").read_text())
-CLOCKED = "blocked_for"  # the one field for which a clock is read
-NEVER = 2**62  # ns: a time that has not come yet
+CLOCKED = "blocked_for"  # the only field that depends on the clock
+NEVER = 2**62  # ns: a time in the future
 
 
 def differences(found, expected, path=""):
-    """Where two JSON values differ: (path, found, expected) of each place."""
+    """Yields (path, found, expected) of each difference between two JSON values."""
     if isinstance(found, dict) and isinstance(expected, dict):
         for key in sorted(found.keys() | expected.keys()):
             yield from differences(found.get(key, "nothing"), expected.get(key, "nothing"), f"{path}.{key}")
@@ -35,7 +35,7 @@ def same(what, found, expected):
 
 
 def of_the_command(path):
-    """What `flyring info --json` says of a channel, in the shape of `stats()`."""
+    """Returns the output of `flyring info --json` in the shape of `stats()`."""
     out, status, said = flyring("info", path, "--json")
     equal(f"status of flyring info ({said})", status, 0)
     document = json.loads(out)
@@ -47,8 +47,8 @@ def of_the_command(path):
 
 
 def alike(peers, handle, path=None):
-    """The stats of a channel that everybody says alike. Of `blocked_for` each says at least what the first said, and no
-    more than that and the time that has passed since. `path`: where `flyring info` finds it."""
+    """Checks that all peers report equal stats, and returns these. `blocked_for` is at least the first peer's, and
+    larger by no more than the time that has passed. `path`: the file for `flyring info`."""
     begin, lowest, expected, first = time.monotonic_ns(), {}, None, None
     sources = [(peer.label, lambda peer=peer: peer.call("stats", channel=handle)["stats"]) for peer in peers]
     for who, ask in sources + ([("flyring info --json", lambda: of_the_command(path))] if path else []):
@@ -71,7 +71,7 @@ def alike(peers, handle, path=None):
 
 
 def readers(run, languages, name):
-    """A peer of each language with the channel open for reading only, which must do."""
+    """Returns a peer of each language with the channel open for reading only, which must be enough."""
     peers = [run.peer(language, 2) for language in languages]
     for peer in peers:
         peer.call("open", channel=name, name=name, read_only=True)
@@ -79,13 +79,14 @@ def readers(run, languages, name):
 
 
 def few(publishers, *fields):
-    """These fields of each publisher, subscriber, gate or counter."""
+    """Returns these fields of each publisher, subscriber, gate or counter."""
     return [tuple(one[field] for field in fields) for one in publishers]
 
 
 def as_its_users_leave_it(run, creator, other, languages):
     """Publishers: held back, dead, closed, never used. Subscribers: kept with a lag, of one ring, dead and kept, kept
-    and evicted, evicted and joined again, never used. A lossy one, which nobody sees. Counters, one of them freed."""
+    and evicted, evicted and joined again, never used. A lossy one, which stats do not show. Counters, one of them
+    freed."""
     a, b, name = run.peer(creator, 1), run.fresh(other), run.name()
     a.call(
         "create",
@@ -182,7 +183,7 @@ def as_its_users_leave_it(run, creator, other, languages):
         [(counter[0], "orders", 0, "01ff", -5), (counter[2], "gr\u00f6\u00dfe", 2, "", 0)],
     )
 
-    # there is room again, and the publisher has not looked yet
+    # there is room again, but the publisher has not noticed yet
     a.call("poll", subscriber=name + "-ledger", limit=256)
     feed = alike(peers, name)["publishers"][0]
     equal("held back no more", (feed["blocked_since"], feed["blocked_length"], feed["blocked_by"]), (0, 0, []))
@@ -193,7 +194,7 @@ def as_its_users_leave_it(run, creator, other, languages):
 
 
 def words_that_nobody_wrote(run, creator, languages):
-    """A word outside its range means the same to everybody (spec/channel.md 9)."""
+    """A word outside its range means the same in every language (spec/channel.md 9)."""
     a, name = run.peer(creator, 1), run.name()
     options = {"kind": "broadcast", "publishers": 6, "subscribers": 6, "counters": 6, "capacity": 4096}
     a.call("create", channel=name, name=name, **options)
@@ -285,13 +286,13 @@ def words_that_nobody_wrote(run, creator, languages):
     equal("kept and evicting", few(stats["subscribers"], "kept", "evicting"), kept)
     equal("discarded", few(stats["subscribers"], "discarded"), [(0,), (0,), (2**63 - 1,), (0,), (1,), (0,)])
     equal("counters", few(stats["counters"], "id", "label"), [(0, ""), (1, ""), (2, "counter 2" + "\0" * 371)])
-    a.call("close", channel=name)  # which finds slots that are not its own any more, and must not mind
+    a.call("close", channel=name)  # its slots look lost now, which must not matter
     stats = alike(peers, name)
     true("nobody is live", "live" not in str(stats), few(stats["publishers"] + stats["subscribers"], "state"))
 
 
 def foreign_ends(run, creator, languages):
-    """The end of a stock Agrona process is `foreign`; what only a slot of ours tells is not known."""
+    """The end of a stock Agrona process is `foreign`; facts that only a Flyring slot has are not known."""
     for end in ("publisher", "subscriber"):
         a, name = run.peer(creator, 1), run.name()
         options = {"kind": "inbox", "publishers": 1, "subscribers": 1, "alignment": 8, "counters": 0, "capacity": 4096}
@@ -314,7 +315,7 @@ def foreign_ends(run, creator, languages):
 
 
 def tests(languages):
-    """(title, function, arguments) of every test."""
+    """Yields (title, function, arguments) of every test."""
     for i, language in enumerate(languages):
         other = languages[(i + 1) % len(languages)]
         yield (

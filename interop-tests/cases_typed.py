@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed messages (spec/messages.md) between languages: the demo programs' typed ping-pong, in which each side writes
-every field with its own codec and compares every field of what comes back, and `flyring tail` and `flyring publish`."""
+"""Typed messages (spec/messages.md) between languages. In the demo programs' typed ping-pong, each side writes every
+field with its own codec, and compares every field of the answer. Also `flyring tail` and `flyring publish`."""
 
 import json
 import os
@@ -18,7 +18,7 @@ PAYLOAD = 70  # bytes of a PriceUpdate with its header
 
 
 def flyring(*arguments, given=None):
-    """What `flyring ARGUMENTS` printed, and its status."""
+    """Runs `flyring ARGUMENTS`. Returns its output and status."""
     done = subprocess.run(
         [sys.executable, "-m", "flyring.cli", *arguments], input=given, capture_output=True, text=True, timeout=60
     )
@@ -26,7 +26,7 @@ def flyring(*arguments, given=None):
 
 
 def ping_pong(run, ping, pong, count):
-    """Round trips of PriceUpdate between two demo programs."""
+    """Runs round trips of PriceUpdate between two demo programs."""
     common = [
         "--channel",
         str(run.folder / (run.name() + ".ring")),
@@ -53,7 +53,7 @@ def ping_pong(run, ping, pong, count):
 
 
 def wrong_answers(run, ping):
-    """A pong that does not speak the schema is noticed by each ping: it must not count anything as a round trip."""
+    """Each ping notices a pong without the schema, and counts no round trip."""
     name = str(run.folder / (run.name() + ".ring"))
     untyped = ["--channel", name, "--count", "10", "--warmup", "0", "--timeout", "5"]
     with subprocess.Popen(
@@ -72,7 +72,7 @@ def wrong_answers(run, ping):
 
 
 def tail_of_golden(run):
-    """tail prints what the golden file says, and publish of that is the same bytes again."""
+    """tail prints the golden file's JSON, and publish makes the same bytes of it."""
     with open(f"{TYPED}.json", encoding="utf-8") as file:
         golden = json.load(file)
     wanted = [each for each in golden["typed"] if each["message"]]
@@ -97,7 +97,7 @@ def tail_of_golden(run):
     for message, offered in zip(got, offers):
         data = bytes.fromhex(message["data"])
         version = int.from_bytes(offered[6:8], "little")
-        if version == golden["create"]["schema_version"]:  # others are published as this schema's version
+        if version == golden["create"]["schema_version"]:  # others get this schema's version
             equal("bytes", data, offered[: len(data)])
         true(f"at most {len(offered)} bytes", len(data) <= len(offered) or version == 0, len(data))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that wait (spec/api.md, Waiting): one language sleeps, another one does what it waits for, or what ends the
-wait. Each is a function of the run, of the language that waits, and of the other one."""
+"""Verbs that wait (spec/api.md, Waiting). One language sleeps, and another one wakes it or ends its wait. Each is a
+function of the run, the waiting language, and the other one."""
 
 import os
 import signal
@@ -11,14 +11,14 @@ from harness import above, drain, equal, fill, refused, true, Wrong
 from sleepers import File, serving, until_asleep
 
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
-LONG, SHORT = 10, 0.03  # seconds: a time-out that is not to come, and one that is
-PROMPT = 0.05  # seconds: half of the longest sleep of a reader that nobody wakes
-TRIES = 3  # on a busy machine one may take longer
-LATEST = 1  # seconds, in which anything ends a wait
+LONG, SHORT = 10, 0.03  # seconds: a time-out that should not be reached, and one that should
+PROMPT = 0.05  # seconds: half of the longest sleep of a reader that is not woken
+TRIES = 3  # because on a busy machine one may take longer
+LATEST = 1  # seconds: the limit for the end of a wait
 
 
 class Pair:
-    """A channel of two peers; a context manager."""
+    """A channel with two peers; a context manager."""
 
     def __init__(self, run, waiter, other, fresh=False, wake=(True, True), **options):
         self.run, self.name = run, run.name("waiting")
@@ -40,13 +40,13 @@ class Pair:
         return peer.call("subscriber", channel=self.name, subscriber=self.name, **more)["slot"]
 
     def sleeps(self, pair, op, **fields):
-        """The first peer begins with a request in which it falls asleep."""
-        self.file.forget_sleepers(pair)  # bits that were left
+        """Sends the first peer a request in which it falls asleep, and waits until it sleeps."""
+        self.file.forget_sleepers(pair)  # clear leftover bits
         self.a.send(op, timeout=fields.pop("timeout", LONG), **fields)
         until_asleep(self.thread, self.file, pair)
 
     def answer(self):
-        """What it answers, or its error's answer; and how long that took, in seconds."""
+        """Returns the answer, or that of its error, and how long it took, in seconds."""
         begin = time.monotonic()
         try:
             answer = self.a.receive(LONG + 5)
@@ -65,7 +65,7 @@ class Pair:
 
 
 def in_time(what, attempt):
-    """One of a few attempts must be prompt: each returns how long it took."""
+    """Checks that one of a few attempts is prompt. Each returns how long it took."""
     times = []
     while not times or min(times) >= PROMPT:
         if len(times) == TRIES:
@@ -74,7 +74,7 @@ def in_time(what, attempt):
 
 
 def timed_out(pair, code, op, **fields):
-    """The request is refused with this code when its time is over, not before."""
+    """Checks that the request fails with this code at its time-out, not before."""
     begin = time.monotonic()
     answer = refused(code, pair.a, op, timeout=SHORT, **fields)
     true(f"a time-out after {SHORT} s", time.monotonic() - begin >= SHORT, time.monotonic() - begin)
@@ -82,7 +82,7 @@ def timed_out(pair, code, op, **fields):
 
 
 def a_message(run, waiter, other):
-    """take and poll, lossy ones too, return what another language publishes, also a new owner."""
+    """take and poll, also of lossy readers, return messages of another language, and of a ring's new owner."""
     with Pair(run, waiter, other) as p:
         p.subscriber(p.a)
         p.a.call("lossy_subscriber", channel=p.name, subscriber="lossy")
@@ -115,7 +115,7 @@ def a_message(run, waiter, other):
 
 
 def room(run, waiter, other):
-    """send, claim and send_batch wait for room that a reader of another language makes."""
+    """send, claim and send_batch wait until a reader of another language makes room."""
     with Pair(run, waiter, other) as p:
         p.publisher(p.a)
         p.subscriber(p.b)
@@ -151,7 +151,7 @@ def room(run, waiter, other):
 
 
 def flushed(run, waiter, other):
-    """flush returns when the reader has read, or is away; and says at the time-out what it waited for."""
+    """flush returns when the reader has read everything, or is away. At the time-out it names what it waited for."""
     with Pair(run, waiter, other) as p:
         p.publisher(p.a)
         p.a.call("flush", publisher=p.name, timeout=LONG)
@@ -169,7 +169,7 @@ def flushed(run, waiter, other):
 
 
 def a_slot(run, waiter, other):
-    """An inbox's slot, when its owner leaves, and when it dies."""
+    """A wait for an inbox's slot ends when its owner leaves or dies."""
     for dies in (False, True):
         with Pair(run, waiter, other, fresh=dies, kind="inbox", subscribers=1) as p:
             p.publisher(p.a)
@@ -191,7 +191,7 @@ def a_slot(run, waiter, other):
 
 
 def a_channel(run, waiter, other):
-    """Channel.wait_for opens what another language creates later, and says at the time-out what it waited for."""
+    """Channel.wait_for opens a channel that another language creates later. At the time-out it names the channel."""
     a, b, name = run.peer(waiter, 1), run.peer(other, 2), run.name("waiting")
     begin = time.monotonic()
     answer = refused("timed-out", a, "open", channel=name, name=name, timeout=SHORT)
@@ -205,7 +205,7 @@ def a_channel(run, waiter, other):
 
 
 def taken_away(run, waiter, other):
-    """An eviction, and a new channel of this name, end a wait; for room, too."""
+    """An eviction, or a new channel of this name, ends a wait for a message or for room."""
     with Pair(run, waiter, other) as p:
         slot = p.subscriber(p.a)
         p.sleeps("data", "take", subscriber=p.name)
@@ -228,8 +228,8 @@ def taken_away(run, waiter, other):
 
 
 def dead_or_stopped(run, waiter, other):
-    """A publisher goes on when the reader that held it back is killed; one that stands still is waited for. A reader
-    that was stopped in its sleep finds what came meanwhile."""
+    """A publisher goes on when the reader that held it back is killed, but waits for a stopped one. A reader that was
+    stopped in its sleep then finds the messages that came meanwhile."""
     with Pair(run, waiter, other, fresh=True) as p:
         p.publisher(p.a)
         p.subscriber(p.b)
@@ -262,7 +262,7 @@ def sleeps_in(thread, seconds):
 
 
 def looks_often(thread):
-    """In one of a few stretches of 50 ms it wakes up more often than the cap of 4 ms allows."""
+    """Returns whether the thread wakes more often than every 4 ms, in one of a few spans of 50 ms."""
     looks = []
     while not looks or max(looks) <= 13:
         true("more than 13 looks in 50 ms, in one of ten tries", len(looks) < 10, looks)
@@ -270,7 +270,7 @@ def looks_often(thread):
 
 
 def nobody_wakes(run, waiter, other):
-    """`wake` false: nobody is woken, and the other side looks every millisecond; only the other one does."""
+    """With `wake` false, a process wakes no sleepers, and only its counterpart looks every millisecond."""
     with Pair(run, waiter, other, wake=(True, False)) as p:
         ring, slot = p.publisher(p.b), p.subscriber(p.a, rings=[0])
         p.subscriber(p.b, rings=[1])
@@ -297,14 +297,14 @@ def nobody_wakes(run, waiter, other):
         true(f"{sent} messages, and perhaps that of who waited", got - sent in (0, 1), got)
         above("position", p.answer()[0]["position"], 0)
         equal("woken", p.file.sequence("room"), before)
-    with Pair(run, waiter, other, wake=(False, True)) as p:  # who does not wake is woken, and sleeps long
+    with Pair(run, waiter, other, wake=(False, True)) as p:  # the side without wake is woken itself, and sleeps long
         p.publisher(p.b)
         p.subscriber(p.a)
 
         def attempt():
             p.sleeps("data", "take", subscriber=p.name)
             few = sleeps_in(p.thread, 0.05)
-            true("at most 5 looks in 50 ms", few <= 5, few)  # of a JVM's own, too
+            true("at most 5 looks in 50 ms", few <= 5, few)  # including the JVM's own wake-ups
             p.offer(p.b, "ba")
             answer, took = p.answer()
             equal("message", answer["message"]["data"], "ba")
@@ -314,7 +314,7 @@ def nobody_wakes(run, waiter, other):
 
 
 def by_its_own_process(run, language):
-    """Another thread closes the channel; Java: interrupts the one that waits; Python: a signal comes."""
+    """Another thread closes the channel, or interrupts the waiting one (Java), or a signal arrives (Python)."""
     plans = [("close", "closed")] + [("interrupt", "cancelled")] * (language == "java")
     plans += [("signal", "interrupted")] * (language == "python")
     for plan, code in plans:
@@ -344,7 +344,7 @@ def by_its_own_process(run, language):
                 answer = p.ended_by(code)
                 if code == "cancelled":
                     true("the answer says what for", answer.get("what_for"), answer)
-                p.a.call("hello")  # Java: forgets the interrupt
+                p.a.call("hello")  # Java: clears the interrupt
                 if plan != "signal":
                     os.close(done)
                     for end in (".go", ".done"):
@@ -352,7 +352,7 @@ def by_its_own_process(run, language):
 
 
 def tests(languages):
-    """(title, function, arguments) of every test."""
+    """Yields (title, function, arguments) of every test."""
     for language in languages:
         yield f"{language}: what its own process does ends a wait", by_its_own_process, language
     for a in languages:

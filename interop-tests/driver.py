@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts peers (PEER.md), or lets them in through Unix sockets, sends requests to them and waits for the answers, never
-without a time limit. Everything said lands in a folder of logs: NAME.log (requests and answers) and NAME.stderr."""
+"""Starts peers (PEER.md), or accepts them through Unix sockets. Sends requests, and waits for the answers with a time
+limit. Logs everything in a folder: NAME.log has requests and answers, NAME.stderr standard error."""
 
 import json
 import math
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class PeerFailed(Exception):
-    """The peer is missing, died, was silent for too long, or said something that is no answer."""
+    """The peer is missing, died, was silent for too long, or sent an invalid answer."""
 
 
 class Refused(Exception):
@@ -33,7 +33,8 @@ class Refused(Exception):
 
 
 def commands(file=ROOT / "interop-tests" / "peers.toml"):
-    """Of peers.toml: {name: argv}. A word with a slash that names something in the checkout becomes a whole path."""
+    """Returns {name: argv} from peers.toml. A word with a slash that names a file in the checkout becomes a full
+    path."""
     with open(file, "rb") as f:
         peers = tomllib.load(f)
     return {
@@ -43,17 +44,17 @@ def commands(file=ROOT / "interop-tests" / "peers.toml"):
 
 
 class Conversation:
-    """Requests to a peer and its answers. `call` sends a request and returns its answer; `send` and `receive` do the
-    halves of it, so that several peers can be busy at once."""
+    """Requests to a peer, and its answers. `call` sends a request and returns its answer; `send` and `receive` do these
+    separately, so that several peers can be busy at once."""
 
-    deadline = math.inf  # of time.monotonic(): no answer is waited for longer, whatever its own time limit
+    deadline = math.inf  # by time.monotonic(): the limit for all answers
 
     def __init__(self, language, label, logs, stderr, source, sink):
         self.language, self.label, self.source, self.sink = language, label, source, sink
-        self.counter, self.pending, self.ended, self.died = 0, [], False, False  # died: as it was told to
-        self.open_channels = []  # handles, for whoever tidies up
+        self.counter, self.pending, self.ended, self.died = 0, [], False, False  # died: on request
+        self.open_channels = []  # handles, to be closed after the test
         self.log = open(logs / f"{label}.log", "a", buffering=1)
-        self.stderr = stderr  # path of what it says on standard error
+        self.stderr = stderr  # path of its standard error
         self.lines = queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -68,7 +69,7 @@ class Conversation:
         try:
             for line in self.source:
                 self.lines.put(line)
-        except (OSError, ValueError):  # the connection was reset, or closed by us
+        except (OSError, ValueError):  # the connection was reset, or closed here
             pass
         self.ended = True
         self.lines.put(None)
@@ -79,7 +80,7 @@ class Conversation:
         self.send_line(json.dumps(request), request)
 
     def send_line(self, line, request):
-        """A line as it is; `request` says what is expected back: its `op` for messages, its `id` if it has one."""
+        """Sends a line unchanged. `request` describes it: its `op` for error texts, and its `id`, if any."""
         self.pending.append(request)
         self._note("->", line)
         try:
@@ -89,7 +90,7 @@ class Conversation:
             raise PeerFailed(f"{self.label}: ended before {request['op']}{self._last_words()}") from e
 
     def receive(self, timeout=10):
-        """The answer to the oldest request that has none yet; Refused if it is an error."""
+        """Returns the answer to the oldest unanswered request. Raises Refused if it is an error."""
         request = self.pending.pop(0)
         timeout = min(timeout, max(0, self.deadline - time.monotonic()))
         try:
@@ -115,12 +116,12 @@ class Conversation:
         return answer
 
     def call(self, op, within=10, **fields):
-        """`within` seconds; `timeout` would be a field of the request."""
+        """Sends a request and returns its answer. `within`: seconds; `timeout` would be a field of the request."""
         self.send(op, **fields)
         return self.receive(within)
 
     def dies(self, timeout=10):
-        """Waits for the end of a peer whose oldest request is one that it does not survive (`die`, `die_at`)."""
+        """Waits for the death of a peer whose oldest request is `die` or `die_at`."""
         op = self.pending.pop(0)["op"]
         timeout = min(timeout, max(0, self.deadline - time.monotonic()))
         try:
@@ -144,7 +145,7 @@ class Conversation:
                 pass
 
     def log_sizes(self):
-        """{file: bytes} of what was written down about it until now."""
+        """Returns {log file: size} as of now."""
         return {
             path: os.path.getsize(path) if os.path.exists(path) else 0 for path in (self.log.name, str(self.stderr))
         }
@@ -158,7 +159,7 @@ class Conversation:
 
 
 class Peer(Conversation):
-    """A peer that is a process of ours, spoken to through its standard input and output."""
+    """A peer that this program starts, and that uses standard input and output."""
 
     def __init__(self, language, argv, logs, folder, label=None):
         label = label or language
@@ -179,13 +180,13 @@ class Peer(Conversation):
         super().__init__(language, label, logs, stderr, self.process.stdout, self.process.stdin)
 
     def kill(self):
-        """SIGKILL, and wait until the kernel has dropped its locks."""
+        """Kills the peer by SIGKILL, and waits until the kernel has released its locks."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10)
         self._tidy()
 
     def quit(self):
-        """End of input; status 0 is expected. Killed if it does not end within 10 s."""
+        """Ends its input, and expects status 0. Kills it if it does not end within 10 s."""
         try:
             self.process.stdin.close()
         except OSError:
@@ -214,15 +215,15 @@ class Peer(Conversation):
 
 
 class Caller(Conversation):
-    """A peer that somebody else started, and that has connected to a socket of ours. Nothing is known of its process:
-    it can only be hung up on, and told from its successor by the connection."""
+    """A peer that another program started, and that has connected to a socket of this program. Its process is not
+    known: only its connection can be closed, and identifies it."""
 
     def __init__(self, language, connection, logs, label, stderr):
         self.connection = connection
         super().__init__(language, label, logs, stderr, connection.makefile("rb"), connection.makefile("wb"))
 
     def kill(self):
-        """Hangs up. A peer that is busy finds out when it is done."""
+        """Closes the connection. A busy peer notices that after its request."""
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -231,7 +232,7 @@ class Caller(Conversation):
         self.connection.close()
 
     def quit(self):
-        """End of input; it is waited for its end."""
+        """Ends its input, and waits until the peer closes the connection."""
         try:
             self.connection.shutdown(socket.SHUT_WR)
         except OSError:
@@ -248,8 +249,8 @@ class Caller(Conversation):
 
 
 class Doors:
-    """The sockets at which peers of other containers appear, one for each: FOLDER/LANGUAGE-N.sock. FOLDER/done tells
-    those who start them that it is over."""
+    """The sockets at which peers of other containers connect, one for each: FOLDER/LANGUAGE-N.sock. FOLDER/done tells
+    the programs that start them to end."""
 
     def __init__(self, folder, languages, peers_each):
         self.folder, self.listeners = folder, {}
@@ -262,10 +263,10 @@ class Doors:
                 listener = self.listeners[language, n] = socket.socket(socket.AF_UNIX)
                 listener.bind(str(path))
                 listener.listen()
-                listener.settimeout(60)  # a container may have to start first, or a peer to give up what it was told
+                listener.settimeout(60)  # time for a container to start, or for a peer to abandon its last request
 
     def accept(self, language, n, logs):
-        """The next peer that comes."""
+        """Accepts the next peer."""
         try:
             connection, _ = self.listeners[language, n].accept()
         except TimeoutError:
@@ -281,7 +282,7 @@ class Doors:
 
 
 def tail(path, size, begin=0):
-    """The end of a file, at most `size` bytes of what stands behind `begin`."""
+    """Returns the end of a file: at most `size` bytes behind `begin`."""
     try:
         with open(path, "rb") as f:
             f.seek(max(begin, f.seek(0, 2) - size))
@@ -291,7 +292,7 @@ def tail(path, size, begin=0):
 
 
 def both(*peers, timeout):
-    """The answers of several busy peers, in order. The first error, of whichever peer, ends the wait."""
+    """Returns the answers of several busy peers, in order. The first error of any peer ends the wait."""
     answers, late = {}, min(time.monotonic() + timeout, *(peer.deadline for peer in peers))
     while len(answers) < len(peers):
         for i, peer in enumerate(peers):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of examples/ work: a reader in each language prints what senders in each language sent. The last line is
-`N passed, N failed`."""
+"""Tests the programs of examples/: a reader in each language prints the messages of senders in all languages. The last
+line is `N passed, N failed`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def commands(example: str) -> dict[str, list[str]]:
 
 
 def waiting(reader: str) -> str | None:
-    """What is wrong, if anything is."""
+    """Returns what is wrong, or None."""
     programs = commands("waiting")
     with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
         environment = os.environ | {"FLYRING_DIR": folder}
@@ -56,7 +56,7 @@ def waiting(reader: str) -> str | None:
         finally:
             reading.kill()
             reading.wait()
-        # Each channel has its own order.
+        # Messages are ordered only within a channel.
         for channel in ("orders", "control"):
             expected = [line for line in [*sent, "control: stop"] if line.startswith(channel)]
             got = [line for line in printed if line.startswith(channel)]
@@ -73,7 +73,7 @@ def waiting(reader: str) -> str | None:
 
 
 def queue(first: str) -> str | None:
-    """Three workers and two producers in all languages. A worker is killed with a job in hand; two jobs always fail."""
+    """Runs three workers and two producers. A worker is killed with a job in hand; two jobs always fail."""
     languages = [*LANGUAGES, *LANGUAGES]
     languages = languages[languages.index(first) :][: len(LANGUAGES)]
     programs = commands("queue")
@@ -140,7 +140,8 @@ def queue(first: str) -> str | None:
 
 
 def routing(first: str) -> str | None:
-    """An inbox for each language's reader; who sends are all three, one after the other. And where keys go."""
+    """Runs a reader in each language, each with an inbox, and senders in all three, one after the other. Checks the
+    inboxes of keys."""
     languages = [*LANGUAGES, *LANGUAGES]
     languages = languages[languages.index(first) :][: len(LANGUAGES)]
     programs = commands("routing")
@@ -194,7 +195,7 @@ def routing(first: str) -> str | None:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """The status and the text of an answer of the web server."""
+    """Returns status and text of an answer of the web server."""
     try:
         with urllib.request.urlopen(f"http://localhost:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
@@ -220,8 +221,8 @@ def wait_for_port(port: int) -> None:
 
 
 def pricer(server: str) -> str | None:
-    """A pricer in one language is asked by all of them and by the web server: it answers, refuses, is late, is killed
-    and comes back."""
+    """All languages and the web server call a pricer in one language, which answers, refuses, is late, is killed, and
+    comes back."""
     programs = commands("pricer")
     with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
         environment = os.environ | {"FLYRING_DIR": folder}
@@ -259,7 +260,7 @@ def pricer(server: str) -> str | None:
 
             serving.kill()
             serving.wait()
-            # It waits for another server, unless the web server has not seen yet that the last one is dead.
+            # 504: it waits for a server; 503: it has just noticed that the last one died.
             if (gone := get(port, paths[0]))[0] not in (503, 504):
                 return f"without a server the web server answered {gone}"
             start(*programs[server], "serve")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Software that is not ours: stock Agrona in its own JVM at the other end of a channel (spec/channel.md 6.15) and on its
+"""Tests with foreign software: stock Agrona in its own JVM at one end of a channel (spec/channel.md 6.15) and on its
 counters, and the plain-Python reader that was written from the specification.
 
     foreign.py [--logs FOLDER] [--quick] [--only TEXT] [--part K/N] [--languages cpp,java,python] [--peers FILE] [--jar FILE] [--java JAVA]
@@ -26,18 +26,19 @@ from harness import above, equal, part, refused, true, Run, Wrong
 sys.path.insert(0, str(ROOT / "spec" / "golden"))
 from simulation import crc32c  # noqa: E402
 
-OPENS = "java.base/jdk.internal.misc=ALL-UNNAMED"  # which Agrona 2 needs on every JDK
+OPENS = "java.base/jdk.internal.misc=ALL-UNNAMED"  # Agrona 2 needs this on every JDK
 INBOX = {"kind": "inbox", "publishers": 1, "subscribers": 1, "alignment": 8, "counters": 0}
-# 140 000 of these are more than 2 GiB, where 32-bit arithmetic overflows. They end exactly where the ring ends, so that
-# a stock writer never looks at the head again because it wraps.
+# 140 000 of these are more than 2 GiB, where 32-bit arithmetic overflows. They end exactly at the ring's end, so a
+# stock
+# writer never reads the head again because of a wrap.
 LARGE = {"min": 16376, "max": 16376}
 LARGE_COUNT = 140_000
-# Eight of these are a ring of 4096 bytes: each lap ends exactly where the ring ends.
+# Eight of these fill a ring of 4096 bytes, so each lap ends exactly at the ring's end.
 EIGHTHS = {"min": 504, "max": 504}
 
 
 class Stock:
-    """The program of interop-tests/agrona. It waits, attached, until `go`."""
+    """The program of interop-tests/agrona. It attaches, and waits for `go`."""
 
     java, jar = "java", ""
 
@@ -68,7 +69,7 @@ class Stock:
         self.process.stdin.flush()
 
     def failed(self):
-        """Why, if it has ended that way: the reason for what others say is wrong."""
+        """Returns why the program failed, or nothing. Explains errors of the other side."""
         if self.process.poll():
             raise Wrong(f"agrona {self.what}: status {self.process.returncode}: {self.log.read_text()[-300:]}")
 
@@ -82,7 +83,7 @@ class Stock:
 
 
 def word(path, offset):
-    """An i64 of the trailer of ring 0."""
+    """Reads an i64 in the trailer of ring 0."""
     with open(path, "rb") as f:
         header = f.read(4096)
         capacity, rings = struct.unpack_from("<i", header, 72)[0], struct.unpack_from("<q", header, 136)[0]
@@ -91,7 +92,7 @@ def word(path, offset):
 
 
 def agrona_publishes(run, language, stream, seconds, capacity=1 << 16):
-    """Agrona writes a stream, ours verifies it and stays where it is when it closes and comes back."""
+    """Agrona writes a stream. Flyring verifies it, closes in between, and resumes at its position."""
     peer = run.peer(language)
     name, path = create(run, peer, **INBOX, foreign="publisher", capacity=capacity)
     peer.call("subscriber", channel=name, subscriber=name)
@@ -122,18 +123,19 @@ def agrona_publishes(run, language, stream, seconds, capacity=1 << 16):
 
 
 def agrona_reads(run, language, stream, seconds, capacity=1 << 16, how="read"):
-    """Ours publishes a stream, Agrona verifies it. Then the ring is made over to a stock writer, which goes on. How: by
-    read, or by controlledRead with a COMMIT of each message, which looks for a record where the ring's trailer begins."""
+    """Flyring publishes a stream, and Agrona verifies it. Then a stock writer takes the ring over and goes on. `how`:
+    by read, or by controlledRead with a COMMIT of each message, which looks for a record at the begin of the
+    trailer."""
     peer = run.peer(language)
     name, path = create(run, peer, **INBOX, foreign="subscriber", capacity=capacity)
     peer.call("publisher", channel=name, publisher=name, name="feed")
     with Stock(run, how, path, *[stream[k] for k in ("seed", "count", "min", "max")], seconds) as stock:
         peer.send("publish_stream", publisher=name, how="mix", seconds=seconds, first=0, **stream)
-        time.sleep(0.05)  # until it is held back
+        time.sleep(0.05)  # time until it is held back
         stock.go()
         try:
             published = peer.receive(seconds + 10)
-        except Refused:  # held back for too long
+        except Refused:  # it was held back for too long
             stock.failed()
             raise
         read = stock.result()
@@ -162,7 +164,7 @@ def agrona_reads(run, language, stream, seconds, capacity=1 << 16, how="read"):
     }
     with Stock(run, "publish", path, *[following[k] for k in ("seed", "count", "min", "max")], 20) as stock:
         stock.go()
-        time.sleep(0.3)  # a writer that computes with an old head cache overwrites what nobody has read yet
+        time.sleep(0.3)  # a writer with an old head cache would overwrite unread messages now
         peer.call(
             "verify_stream",
             subscriber=name,
@@ -184,7 +186,7 @@ def across_2_gib(run, language, function):
 
 
 def not_possible(run, language):
-    """What 6.15 rules out is refused, and changes nothing."""
+    """Operations that 6.15 forbids are refused, and change nothing."""
     peer = run.peer(language)
     for end in ("publisher", "subscriber"):
         name, path = create(run, peer, **INBOX, foreign=end, capacity=4096)
@@ -219,7 +221,8 @@ COUNTERS = (
 
 
 def counters(run, language, times):
-    """Agrona sees the counters that ours allocated; both raise one at the same time, and no increment is lost."""
+    """Agrona sees the counters that Flyring allocated. Both increment one at the same time, and no increment is
+    lost."""
     peer = run.peer(language)
     name, path = create(run, peer, kind="broadcast", publishers=1, subscribers=1, capacity=4096, counters=8)
     expected = []
@@ -246,7 +249,7 @@ def counters(run, language, times):
 
 
 def everybody_counts(run, languages, times):
-    """One counter, raised by Agrona and by every language at the same time."""
+    """Agrona and all languages increment one counter at the same time."""
     first = run.peer(languages[0])
     name, path = create(run, first, kind="broadcast", publishers=1, subscribers=1, capacity=4096, counters=1)
     n = first.call("counter_allocate", channel=name, label="all", type_id=1, key="")["counter"]
@@ -266,7 +269,7 @@ def everybody_counts(run, languages, times):
 
 
 def tests(languages, quick):
-    """(title, function, arguments) of every test."""
+    """Yields (title, function, arguments) of every test."""
     count, seconds = (300_000, 60) if quick else (10_000_000, 1500)
     stream = {"seed": 5, "count": count, "min": 0, "max": 100 if quick else 460}
     for language in languages:
@@ -275,12 +278,13 @@ def tests(languages, quick):
         yield f"{language} publishes to Agrona", agrona_reads, language, stream, seconds
         eighths = {"seed": 6, "count": count // 10} | EIGHTHS
         yield f"{language} publishes to Agrona, which commits", agrona_reads, language, eighths, seconds, 4096, "commit"
-        if language != "python":  # whose stream would take minutes; the full run crosses 2 GiB with every language
+        if language != "python":  # Python's stream would take minutes; the full run crosses 2 GiB with every language
             yield f"Agrona publishes more than 2 GiB to {language}", across_2_gib, language, agrona_publishes
             yield f"{language} publishes more than 2 GiB to Agrona", across_2_gib, language, agrona_reads
         yield f"Agrona and {language} share counters", counters, language, 100_000 if quick else 1_000_000
         if cases_reader.POSSIBLE:
-            # Python's publisher is slow; the others are done in milliseconds, in which a busy machine may not run us.
+            # Python's publisher is slow. The others need only milliseconds, in which a busy machine may not run this
+            # reader.
             lapped = (20_000 if language == "python" else 100_000) * (1 if quick else 10)
             yield f"the plain reader keeps up with {language}", cases_reader.keeps_up, language, 10 if quick else 100
             yield f"the plain reader is lapped by {language}", cases_reader.is_lapped, language, lapped

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cross-language tests have in common: peers kept running between tests, channels that are closed after each
-test, checks, and the list of tests with their outcome."""
+"""Common parts of the cross-language tests: peers that run from test to test, channels that are closed after each test,
+checks, and the list of tests with their outcomes."""
 
 import contextlib
 import itertools
@@ -15,7 +15,7 @@ from driver import Peer, PeerFailed, Refused
 
 
 class Wrong(Exception):
-    """Something is not as the specification says."""
+    """A result differs from the specification."""
 
 
 class Skip(Exception):
@@ -33,7 +33,7 @@ def above(what, found, least):
 
 
 def true(expected, condition, found):
-    """`expected` says in words what must hold; `found` is what the condition is about."""
+    """Checks a condition. `expected`: the condition in words; `found`: the value that it is about."""
     if not condition:
         raise Wrong(f"expected: {expected}; found: {shorten(found)}")
 
@@ -44,7 +44,7 @@ def shorten(value):
 
 
 def first_difference(found, expected):
-    """Of two lists, where what `equal` shows of them may be the same."""
+    """Describes the first difference of two lists, whose shortened forms in `equal` may look the same."""
     if not isinstance(found, list) or not isinstance(expected, list):
         return ""
     pairs = itertools.zip_longest(found, expected, fillvalue="nothing")
@@ -54,7 +54,7 @@ def first_difference(found, expected):
 
 
 def part(text):
-    """K/N, the value of --part: every N-th test from number K on, counted from 0; the slice of them."""
+    """Parses K/N, the value of --part. Returns the slice: every N-th test from number K on, counted from 0."""
     k, _, n = text.partition("/")
     return slice(int(k), None, int(n))
 
@@ -64,8 +64,8 @@ def hexed(*payloads):
 
 
 class Run:
-    """One run of the tests: `peer` and `fresh` give peers, `name` gives channel names and handles. With doors
-    (driver.Doors) peers are let in instead of started, and `folder` is theirs already."""
+    """One run of the tests. `peer` and `fresh` return peers; `name` returns channel names and handles. With doors
+    (driver.Doors), peers connect instead of being started, and already use `folder`."""
 
     def __init__(self, commands, logs, doors=None, folder=None):
         self.commands, self.logs, self.doors = commands, logs, doors
@@ -75,7 +75,7 @@ class Run:
         self.passed, self.failed = 0, []
 
     def peer(self, language, n=1):
-        """The n-th long-lived peer of a language; another one if it has died."""
+        """Returns the n-th long-lived peer of a language; starts another one if it has died."""
         key = language, n
         if key in self.broken:
             raise PeerFailed(self.broken[key])
@@ -83,10 +83,10 @@ class Run:
             begin = time.monotonic()
             try:
                 self.pool[key] = self.doors.accept(*key, self.logs) if self.doors else self._start(language)
-            except PeerFailed as e:  # not to be waited for again and again
+            except PeerFailed as e:  # noted, so that not each test waits for it
                 self.broken[key] = f"{e} (since an earlier test)"
                 raise
-            self.deadline += time.monotonic() - begin  # a test's time does not include its peers' start
+            self.deadline += time.monotonic() - begin  # the start of peers does not count as the test's time
             for peer in self.used.values():
                 peer.deadline = self.deadline
         self.used[key] = self.pool[key]
@@ -95,13 +95,13 @@ class Run:
         return self.used[key]
 
     def fresh(self, language):
-        """A peer for this test only, to be killed perhaps."""
+        """Starts a peer for this test only, which may be killed."""
         peer = self._start(language)
         self.temporary.append(peer)
         return peer
 
     def forget(self, peer):
-        """A fresh peer that somebody else has killed: nothing is asked of it any more."""
+        """Drops a fresh peer that another program has killed."""
         peer.process.wait(10)
         peer.pending.clear()
         self.temporary.remove(peer)
@@ -116,7 +116,7 @@ class Run:
         return f"{stem}-{self.names}"
 
     def test(self, title, function, *arguments):
-        """Runs one test and counts its outcome; its result, or None if it failed."""
+        """Runs one test and counts its outcome. Returns its result, or None if it failed."""
         begin = time.monotonic()
         result, wrong = self.attempt(function, self, *arguments)
         if isinstance(wrong, Skip):
@@ -130,8 +130,8 @@ class Run:
         return result
 
     def attempt(self, function, *arguments, seconds=math.inf):
-        """What the function returns and None, or None and what went wrong, which may be that it took too long; or None
-        and a Skip."""
+        """Calls the function. Returns its result and None; or None and the error, which may be that it took too long,
+        or a Skip."""
         self.used, self.logs_begin, self.deadline = {}, {}, time.monotonic() + seconds
         result = wrong = None
         try:
@@ -140,7 +140,7 @@ class Run:
         except Skip as e:
             wrong = e
             self._throw_away()
-        except Exception as e:  # an answer may lack anything; whatever happens, the next test is run
+        except Exception as e:  # any error, as an answer may lack any field; the next test still runs
             known = isinstance(e, (Wrong, Refused, PeerFailed))
             wrong = str(e) if known else f"{e!r} in {traceback.extract_tb(e.__traceback__)[-1]}"
             self._throw_away()
@@ -148,7 +148,7 @@ class Run:
         return result, wrong
 
     def _tidy(self):
-        """Everything that the test opened is closed, by the peers that live on; the others end."""
+        """Closes everything that the test opened in long-lived peers, and ends the other peers."""
         for peer in (p for p in self.used.values() if not p.died):
             true(f"{peer.label} lives until it is told to quit", peer.alive(), "it has ended")
             for handle in list(peer.open_channels):
@@ -160,7 +160,7 @@ class Run:
                 peer.quit()
 
     def _throw_away(self):
-        """After a failure nobody knows what state the peers are in: new ones."""
+        """Ends all peers after a failure, because their state is unknown."""
         for peer in [*self.used.values(), *self.temporary]:
             if peer.alive():
                 peer.kill()
@@ -183,7 +183,7 @@ class Run:
 
 
 def refused(code, peer, op, **fields):
-    """The request must be refused with this code; the answer."""
+    """Checks that the request fails with this code. Returns the answer."""
     try:
         answer = peer.call(op, **fields)
     except Refused as e:
@@ -198,7 +198,7 @@ def data_of(messages):
 
 
 def drain(peer, subscriber):
-    """All messages that are there, by polls that end with an empty one."""
+    """Polls until there are no more messages. Returns all."""
     messages = []
     while some := peer.call("poll", subscriber=subscriber, limit=256)["messages"]:
         messages += some
@@ -206,7 +206,7 @@ def drain(peer, subscriber):
 
 
 def fill(peer, publisher, length=100, at_most=10_000):
-    """Offers messages until back-pressured; their data."""
+    """Offers messages until back-pressured. Returns their data."""
     sent = []
     while len(sent) < at_most:
         data = bytes((len(sent) + 3 * i) & 0xFF for i in range(length)).hex()
@@ -217,7 +217,7 @@ def fill(peer, publisher, length=100, at_most=10_000):
 
 
 def offer_within(seconds, peer, publisher, data):
-    """Offers again and again until it is taken; its position, or -1 when it was not in time."""
+    """Repeats an offer until it succeeds. Returns the position, or -1 if the time is up."""
     end = time.monotonic() + seconds
     while True:
         position = peer.call("offer", publisher=publisher, data=data, type=1)["position"]

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A peer with one fault, to see whether the matrix finds it: liar.py FAULT COMMAND... passes everything on to the peer that
-COMMAND starts, and back, but for
+"""A peer with one fault, which the matrix must find. liar.py FAULT COMMAND... passes everything to the peer that
+COMMAND starts, and back, except for the fault:
 
-byte         one byte of a message in the middle of each stream, and of each third message otherwise, is another
-drop         these messages are not published
-blind        verify_stream says that all is well and looks at nothing
+byte         changes one byte of a message in the middle of each stream, and of each third message otherwise
+drop         does not publish these messages
+blind        verify_stream reports success without reading
 miscount     lost counts one message too many
 wrong-sum    counter_add adds once too often
-forgetful    a kept subscriber is none
+forgetful    makes kept subscribers that are not kept
 immortal     die and die_at do not kill
 lacks=OP     the peer does not have this op
-hang=OP      no answer to this op
+hang=OP      does not answer this op
 crash=OP     ends instead of doing this op"""
 
 import json
@@ -25,7 +25,7 @@ from stream import message
 class Liar:
     def __init__(self, fault, command):
         self.fault, _, self.op = fault.partition("=")
-        # if the liar is killed, so is its peer
+        # a kill of this process also kills its peer
         argv = ["setpriv", "--pdeathsig", "KILL", *command]
         self.peer = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.turn = 0
@@ -77,7 +77,7 @@ class Liar:
         return self.ask(request | {"data": another(request["data"])})
 
     def spoiled_stream(self, request):
-        """The first half, a message that is wrong or not there, and the rest."""
+        """Publishes the first half, a message that is wrong or missing, and the rest."""
         first, half = request.get("first", 0), request["count"] // 2
         answer = self.ask(request | {"count": half})
         if self.fault == "byte" and answer["ok"]:
@@ -92,7 +92,7 @@ class Liar:
 
 
 def another(data):
-    """The same bytes, but for the last."""
+    """Returns the same bytes with a different last one."""
     return data and data[:-2] + f"{int(data[-2:], 16) ^ 1:02x}"
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The interop matrix: every scenario of scenarios.toml, for every combination of the languages of peers.toml.
+"""The interop matrix: runs every scenario of scenarios.toml for every combination of the languages of peers.toml.
 
 The last line is `N passed, N failed`; the exit status is 0 if none failed and some passed. The report folder gets
 index.html, table.txt and the logs of the peers. With --sockets no peer is started: each is awaited at
@@ -38,12 +38,12 @@ MODULES = (
     scenarios_life,
     scenarios_queue,
     scenarios_service,
-)  # of which one has a scenario's function
+)  # the modules with the scenarios' functions
 LOG = 4000  # bytes of each peer's log that a failing cell shows
 
 
 class Cell:
-    """A scenario with its languages; what the functions of MODULES are given, and what became of it."""
+    """A scenario with its languages: the argument of the functions in MODULES, and the outcome."""
 
     def __init__(self, name, scenario, languages, at, options):
         self.name, self.scenario, self.languages = name, scenario, languages
@@ -51,7 +51,7 @@ class Cell:
         self.id = f"{name}/{'-'.join(at) or 'all'}"
         self.p = scenario | scenario["short" if options.short else "full"]
         self.seed = int.from_bytes(hashlib.sha256(f"{options.seed} {self.id}".encode()).digest()[:7])
-        self.watchdog, self.patience = options.watchdog, options.watchdog * 0.8  # the peers' own comes before ours
+        self.watchdog, self.patience = options.watchdog, options.watchdog * 0.8  # peers give up first
         words = [
             os.environ.get("INTEROP_COMMAND", "interop-tests/matrix.py"),
             "--cell",
@@ -66,15 +66,15 @@ class Cell:
         self.outcome, self.messages, self.seconds, self.why, self.logs = None, 0, 0.0, "", {}
 
     def missing(self, ops):
-        """Why it cannot be run, or nothing. A language that lacks an op plays no part that is no axis either."""
+        """Returns why the cell cannot be run, or nothing. A language that lacks an op gets no role at all."""
         needs = set(self.scenario["needs"])
-        lacks = {n: sorted(needs - ops.get(n, needs)) for n in self.languages}  # who did not start fails, not skips
+        lacks = {n: sorted(needs - ops.get(n, needs)) for n in self.languages}  # a peer that did not start fails
         self.languages = [n for n in self.languages if not lacks[n]]
         reasons = [f"{n} has no {', '.join(lacks[n])}" for n in dict.fromkeys(self.at.values()) if lacks[n]]
         return "; ".join(reasons) or ("" if self.languages else "no language has what it needs")
 
     def without(self, language, ops):
-        """The part of a language that lacks an op, as a cell that was skipped."""
+        """Returns a skipped cell for the roles of a language that lacks an op."""
         part = copy.copy(self)
         part.id, part.at, part.outcome, part.messages, part.seconds = (
             f"{self.name}/{language}",
@@ -87,17 +87,17 @@ class Cell:
         return part
 
     def peers(self, axis, n):
-        """The n-th peer of the language of an axis, or of each language if the scenario has no such axis."""
+        """Returns the n-th peer of the axis' language; of each language if the scenario has no such axis."""
         return [self.run.peer(language, n) for language in ([self.at[axis]] if axis in self.at else self.languages)]
 
     def stream(self, **fields):
-        """A stream (PEER.md) whose seed and first sequence come from the cell's seed."""
+        """Returns a stream (PEER.md) with seed and first sequence from the cell's seed."""
         first = self.random.choice((0, self.random.randrange(10**6), 2**63 - 10**8))
         return {"seed": self.random.randrange(2**63), "min": 0, "count": self.p.get("count"), "first": first} | fields
 
     def play(self, run):
         self.run, self.random = run, random.Random(self.seed)
-        run.names = 0  # the names that it uses do not depend on the cells before
+        run.names = 0  # so that its names do not depend on earlier cells
         begin = time.monotonic()
         function = next(getattr(m, self.scenario["run"]) for m in MODULES if hasattr(m, self.scenario["run"]))
         self.messages, wrong = run.attempt(function, self, seconds=self.watchdog)
@@ -113,7 +113,7 @@ class Cell:
 
 
 def cells(options):
-    """All of them, in the order of scenarios.toml."""
+    """Returns all cells, in the order of scenarios.toml."""
     with open(pathlib.Path(__file__).with_name("scenarios.toml"), "rb") as f:
         everything = tomllib.load(f)
     for name, scenario in everything.items():
@@ -127,7 +127,7 @@ def chosen(options):
 
 
 def ops_of(run, languages):
-    """{language: ops}; one that does not start is not in it, and its cells fail."""
+    """Returns {language: ops}. A language whose peer does not start is missing, and its cells fail."""
     ops = {}
     for language in languages:
         try:
@@ -144,7 +144,7 @@ def play(run, todo, languages):
             cell.outcome, cell.why = "skipped", missing
         else:
             cell.play(run)
-            if not cell.at:  # everybody at once, but not these
+            if not cell.at:  # a scenario with all languages at once, without these
                 todo += [cell.without(language, ops) for language in languages if language not in cell.languages]
         left = (time.monotonic() - begin) / n * (len(todo) - n)
         what = f"{cell.messages} messages, {cell.seconds:.2f} s" if cell.outcome == "passed" else cell.why

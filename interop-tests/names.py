@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same test has the same file name in the three languages. SUBJECTS is the rule: one subject, one base name, and the
-languages that test it in a file of that name. A file for a subject that is not in the table must be one of OWN: a
-subject that exists in one language alone. The last line is `N passed, N failed`."""
+"""Checks that tests of one subject have the same file name in the three languages. SUBJECTS lists each subject's base
+name, and the languages that have a test file of that name. Other test files must be in OWN, which lists subjects that
+exist in one language only. The last line is `N passed, N failed`."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# language: (folders, how a file of a test is called, of which the base name is the group)
+# language: (folders, pattern of a test file's name, whose group is the base name)
 FILES = {
     "cpp": (("cpp/test", "cpp/test/sbe"), r"(\w+)_test\.cpp"),
     "java": (("java/flyring/src/test/java/io/flyring",), r"(\w+)Test\.java"),
@@ -18,7 +18,7 @@ FILES = {
 }
 ALL = ("cpp", "java", "python")
 
-# base name: what it tests, the languages
+# base name: the subject, the languages
 SUBJECTS = {
     "allocation": ("the hot path allocates nothing", ALL),
     "attach": ("headers that are cut, flipped, wrong; what attach refuses", ALL),
@@ -58,7 +58,7 @@ SUBJECTS = {
     "waiting": ("sleeping until a message or room is there, and being woken", ALL),
 }
 
-# language: base names, as regular expressions, of subjects that exist in it alone
+# language: base names, as regular expressions, of subjects that only this language has
 OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
     "java": r"fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
@@ -68,7 +68,7 @@ OWN = {
 
 
 def base_names(language):
-    """{base name: file}"""
+    """Returns {base name: file}."""
     folders, pattern = FILES[language]
     found = {}
     for folder in folders:

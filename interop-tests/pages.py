@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page in Markdown holds for the readme suite: programs, commands, headings and links. A page marks
+"""The parts of a Markdown page for the readme suite: programs, commands, headings and links. The marks on a page:
 
-    ```python title="hello.py"      a file: it is written into the page's folder before anything runs
-    ```console                      commands: each line that begins with "$ " runs; the lines behind it are its output,
+    ```python title="hello.py"      a file, which is written into the page's folder before anything runs
+    ```console                      commands: each line that begins with "$ " runs; the lines after it are its output,
                                     in which "..." stands for anything, and alone on a line for any number of lines
-    <!-- run                        the same, not shown on the page; it ends with -->
-    <!-- exchange hello: {} -->     hello.py, hello.cpp and Hello.java send their argument, or print what has arrived:
+    <!-- run                        the same, hidden on the page; it ends with -->
+    <!-- exchange hello: {} -->     hello.py, hello.cpp and Hello.java send their argument, or print what arrived:
                                     each message as the text behind the colon, with the argument in place of {}
 
 Blocks of other languages, and those without a title, are fragments: they do not run."""
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LANGUAGES = ("python", "cpp", "java")
-# What a fragment does not hold: a program with this must have a title, so that it is run.
+# Code that makes a fragment a program: it must have a title, so that it is run.
 WHOLE = {
     "python": re.compile(r"^(import|from) ", re.M),
     "cpp": re.compile(r"^int main\(", re.M),
@@ -52,7 +52,7 @@ class Page:
 
     @property
     def anchors(self) -> set[str]:
-        """As code hosts make them: a heading that comes again gets a number."""
+        """Returns the anchors of the headings, as code hosts make them: a repeated heading gets a number."""
         found: set[str] = set()
         for heading in self.headings:
             text = LINK.sub("]", heading).replace("`", "").lower()
@@ -77,7 +77,7 @@ def read(path: Path) -> Page:
             page.commands += commands(part["hidden"] or part["block"], line + 1, page)
         else:
             block(page, part["language"], part["info"], part["block"], line)
-    # Neither blocks nor what stands in backquotes has links. Lines keep their numbers.
+    # Blocks and text in backquotes have no links. Lines keep their numbers.
     prose = re.sub(r"^```.*?^```$|`[^`\n]+`", lambda code: "\n" * code[0].count("\n"), text, flags=re.S | re.M)
     page.links = [(prose.count("\n", 0, link.start()) + 1, link[1]) for link in LINK.finditer(prose)]
     page.faults += [f"line {number} has more than 120 columns" for number in long_lines(text)]
@@ -91,7 +91,7 @@ def read(path: Path) -> Page:
 
 
 def long_lines(text: str) -> list[int]:
-    """Numbers of lines of more than 120 columns; a table's row may be longer."""
+    """Returns the numbers of lines with more than 120 columns; rows of tables may be longer."""
     lines = enumerate(text.splitlines(), 1)
     return [number for number, line in lines if len(line) > 120 and not line.startswith("|")]
 
@@ -123,7 +123,7 @@ def commands(text: str, line: int, page: Page) -> list[Command]:
 
 
 def matches(expected: list[str], got: list[str]) -> bool:
-    """Whether the output is what the page shows."""
+    """Returns whether the output matches the page."""
     pattern = "".join(
         "(?:.*\n)*?" if line == "..." else re.escape(line).replace(re.escape("..."), ".*?") + "\n" for line in expected
     )
@@ -131,7 +131,7 @@ def matches(expected: list[str], got: list[str]) -> bool:
 
 
 def broken_links(page: Page, root: Path) -> list[str]:
-    """Links to files of the project that are not there, and to headings that a page does not have."""
+    """Returns links to missing files of the project, and to missing headings."""
     faults = []
     for line, link in page.links:
         if re.match(r"[a-z]+:", link):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The cross-language tests: the languages of peers.toml in all ordered pairs, a million messages each, and what one
-language does with what another one left.
+"""The cross-language tests: all ordered pairs of the languages of peers.toml, with a million messages each, and tests
+in which one language continues where another one stopped.
 
     pairs.py [--logs FOLDER] [--quick] [--only TEXT] [--part K/N] [--languages cpp,java,python]
 
@@ -28,7 +28,7 @@ import cases_waiting
 from driver import ROOT, both, commands
 from harness import equal, part, Run
 
-# how the million of a pair is made up: alignment, capacity, how it is published and read, count, largest payload
+# The parts of a pair's million: alignment, capacity, how it is published and read, count, largest payload
 STREAMS = (
     (64, 1 << 20, "mix", "mix", 400_000, 256, {}),
     (8, 1 << 20, "offer", "poll", 300_000, 256, {}),
@@ -40,7 +40,8 @@ STREAMS = (
 
 
 def pair(run, writer, reader, share):
-    """One writer, one reader, one ring: every stream of STREAMS, every byte of it verified. (messages, seconds)"""
+    """One writer, one reader, one ring: runs every stream of STREAMS, and verifies every byte. Returns (messages,
+    seconds)."""
     a, b = run.peer(writer, 1), run.peer(reader, 2)
     messages = seconds = 0
     for n, (alignment, capacity, how, reading, count, largest, kind) in enumerate(STREAMS):
@@ -81,7 +82,7 @@ def pair(run, writer, reader, share):
 
 
 def tests(languages, share):
-    """(title, function, arguments) of every test."""
+    """Yields (title, function, arguments) of every test."""
 
     def after(language):
         return languages[(languages.index(language) + 1) % len(languages)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md and the pages of docs/ are right: their programs and commands run and print what the page shows, programs in
-three languages exchange messages, each error code has its line, and links lead somewhere. pages.py says how a page
-marks what runs. With names of pages (README, queue ...) only those run. The last line is `N passed, N failed`."""
+"""Tests README.md and the pages of docs/. Their programs and commands run and print what the page shows, programs in
+three languages exchange messages, each error code has its line, and links are valid. pages.py describes the marks on
+pages. With names of pages (README, queue ...) only those run. The last line is `N passed, N failed`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = ROOT / "spec" / "sbe" / "prices.xml"
 JAR = ROOT / "java/demo/target/flyring-demo-all.jar"
 VERSION = flyring.__version__
 PATIENCE = 120  # seconds
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # Maven's, also where it prints nothing else
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # Maven prints them even without other output
 CMAKE = """cmake_minimum_required(VERSION 3.16)
 project(pages LANGUAGES CXX)
 set(FLYRING_BUILD_DEMOS OFF)
@@ -46,13 +46,13 @@ class Suite:
 
 
 def scratch_of(page: Page) -> str:
-    """The name of the page's folders: a page finds another one's files in ../README.md and so on."""
+    """Returns the name of the page's folders. A page finds another page's files in ../README.md and so on."""
     return str(page.path.relative_to(ROOT)).replace("/", "-")
 
 
 def maven_repository(folder: Path) -> Path:
-    """A Maven repository for the page: links to what the user's own one has, and Flyring as `mvn install` would add it.
-    The user's own repository stays as it is."""
+    """Makes a Maven repository for the page: links to the contents of the user's repository, and Flyring as `mvn
+    install` would add it. The user's repository stays unchanged."""
     own = Path.home() / ".m2/repository"
     (folder / "io").mkdir(parents=True)
     for path in [*own.glob("*"), *own.glob("io/*")]:
@@ -68,7 +68,7 @@ def maven_repository(folder: Path) -> Path:
 
 
 def environment(folder: Path, channels: str, maven: Path) -> dict[str, str]:
-    """Installed for the page: Python's package and command, C++'s headers, Java's jar, a Maven repository."""
+    """Installs for the page: Python's package and command, C++'s headers, Java's jar, a Maven repository."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return os.environ | {
         "FLYRING_DIR": channels,
@@ -82,7 +82,7 @@ def environment(folder: Path, channels: str, maven: Path) -> dict[str, str]:
 
 
 def run_commands(suite: Suite, page: Page, folder: Path, env: dict[str, str]) -> None:
-    """One after the other, in the page's folder. One that ends with & runs beside the others."""
+    """Runs a page's commands one after the other, in its folder. A command that ends with & runs in the background."""
     beside: list[tuple[pages.Command, subprocess.Popen[str]]] = []
     for command in page.commands:
         text = command.text.removesuffix("&").rstrip()
@@ -109,7 +109,7 @@ def wrong_with(command: pages.Command, process: subprocess.Popen[str]) -> str | 
 
 
 def fill(path: str) -> None:
-    """Each ring, so that nothing fits any more."""
+    """Fills each ring, so that no message fits any more."""
     with flyring.Channel.open(path) as channel:
         for _ in range(channel.publishers):
             publisher = channel.publisher()
@@ -119,7 +119,7 @@ def fill(path: str) -> None:
 
 
 def build_exchanges(exchanges: list[tuple[Page, str]], folder: Path) -> None:
-    """All of them in one folder: C++ by CMake, Java by javac."""
+    """Builds all programs in one folder: C++ by CMake, Java by javac."""
     lists = CMAKE.format(root=ROOT)
     java = []
     for page, name in exchanges:
@@ -142,7 +142,7 @@ def build_exchanges(exchanges: list[tuple[Page, str]], folder: Path) -> None:
 
 
 def exchange(suite: Suite, name: str, pattern: str, folder: Path, channels: str) -> None:
-    """Each language prints what all three sent, and says so when the ring is full."""
+    """Checks that each language prints the messages of all three, and reports a full ring."""
     env = os.environ | {"FLYRING_DIR": channels}
     programs = {
         "python": [sys.executable, f"{name}.py"],
@@ -156,7 +156,7 @@ def exchange(suite: Suite, name: str, pattern: str, folder: Path, channels: str)
         )
 
     for reader in LANGUAGES:
-        sent = [f"{sender[0]}2{reader[0]}" for sender in LANGUAGES]  # a symbol of prices.xml has 8 characters
+        sent = [f"{sender[0]}2{reader[0]}" for sender in LANGUAGES]  # a symbol in prices.xml has at most 8 characters
         ended = [run(sender, message) for sender, message in zip(LANGUAGES, sent, strict=True)]
         got, rest = run(reader), run(reader)
         expected = sorted(pattern.replace("{}", message) for message in sent)
@@ -175,7 +175,7 @@ def exchange(suite: Suite, name: str, pattern: str, folder: Path, channels: str)
 
 
 def codes_without_a_line() -> Iterator[str]:
-    """Each error code of spec/api.md is on the page about trouble."""
+    """Yields error codes of spec/api.md that the troubleshooting page does not have."""
     table = (ROOT / "spec/api.md").read_text("utf-8").partition("\n## Errors\n")[2]
     codes = re.findall(r"^\| `([a-z-]+)` \|", table, re.M)
     assert len(codes) > 20, "the table of errors in spec/api.md has moved"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix's report: index.html, which needs nothing else, and table.txt, one line a cell."""
+"""Writes the matrix's report: index.html, which needs no other file, and table.txt with one line per cell."""
 
 import datetime
 import html
@@ -70,7 +70,8 @@ def page(cells, about):
 
 
 def matrix(cells):
-    """Scenarios with the same number of axes: one row each, and one column for each combination of languages."""
+    """Makes a table of scenarios with the same number of axes: a row each, and a column per combination of
+    languages."""
     columns = list(dict.fromkeys(map(who, cells)))
     rows = [f"<tr><th></th>{''.join(f'<th>{html.escape(column)}</th>' for column in columns)}</tr>"]
     for _, some in itertools.groupby(cells, key=lambda c: c.name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routing of examples/routing: the same inbox for the same key in every language, and as many keys for each."""
+"""Tests the routing of examples/routing: a key has the same inbox in every language, and inboxes get equal shares."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 import xxhash
 
 VECTORS = Path(__file__).resolve().parent.parent / "examples" / "routing" / "vectors.txt"
-INBOXES = 3  # of the example
-NUMBERS = (2, 3, 5, 8, 16, 64, 100)  # of inboxes, for which keys are counted
+INBOXES = 3  # the number in the example
+NUMBERS = (2, 3, 5, 8, 16, 64, 100)  # numbers of inboxes for which keys are counted
 KEYS = 10_000
-# What only one key set in some millions exceeds: so many standard deviations of the chi-square distribution.
+# In standard deviations of the chi-square distribution; only one key set in millions exceeds this.
 MOST_DEVIATIONS = 6
 
 
 def vectors() -> list[tuple[str, str]]:
-    """(what `where` is asked, what it must answer)"""
+    """Returns (question to `where`, expected answer)."""
     lines = [line for line in VECTORS.read_text().splitlines() if not line.startswith("#")]
     found = []
     for line in lines:
@@ -29,7 +29,7 @@ def vectors() -> list[tuple[str, str]]:
 
 
 def families() -> dict[str, list[str]]:
-    """Keys that are alike but for some bits."""
+    """Returns sets of keys that differ in some bits only."""
     return {
         "high bits": [f"integer {i << 48}" for i in range(KEYS)],
         "low bits": [f"integer {(0x5AA5 << 48) + i}" for i in range(KEYS)],
@@ -39,7 +39,7 @@ def families() -> dict[str, list[str]]:
 
 
 def deviations(hashes: list[int], inboxes: int) -> float:
-    """How far the counts are from even: chi-square, less what is expected, in standard deviations."""
+    """Returns how uneven the counts are: chi-square minus its expected value, in standard deviations."""
     count = Counter(hash_ % inboxes for hash_ in hashes)
     mean = len(hashes) / inboxes
     chi_square = sum((count[i] - mean) ** 2 / mean for i in range(inboxes))
@@ -57,7 +57,7 @@ def integer(key: str) -> int:
 
 
 def even_keys() -> str | None:
-    """What is wrong, if anything is. A modulus without a hash has to be seen as uneven, or this test sees nothing."""
+    """Returns what is wrong, or None. Also checks that a modulus without a hash counts as uneven."""
     for name, keys in families().items():
         hashes = [xxhash.xxh64_intdigest(bytes_of(key), seed=0) for key in keys]
         for wrong in uneven(name, hashes):
@@ -77,7 +77,7 @@ def inbox_of(key: str) -> int:
 
 
 def where(answers: list[str], asked: list[str]) -> str | None:
-    """What a program said of these keys, against the vectors, and for the other keys against this program."""
+    """Compares a program's answers with the vectors, and for the other keys with this program's."""
     known = dict(vectors())
     if len(answers) != len(asked):
         return f"{len(answers)} answers to {len(asked)} keys"

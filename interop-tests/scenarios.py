@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of the matrix in which nobody dies. Each is a function of its cell (matrix.py), which holds the languages
-of its axes, its parameters (scenarios.toml) and its random numbers; it returns how many messages were verified."""
+"""The scenarios of the matrix without deaths. Each is a function of its cell (matrix.py), which has the languages of
+its axes, its parameters (scenarios.toml) and its random numbers. It returns how many messages were verified."""
 
 from driver import both
 from harness import above, drain, equal, hexed, refused, true
@@ -11,13 +11,13 @@ HOWS = ("offer", "claim", "batch")
 
 
 class Ring:
-    """Where the records of a ring without other owners lie, by channel.md 6.1: `t` is its end."""
+    """Computes where the records of a ring lie (channel.md 6.1), if it has no other owners. `t` is its end."""
 
     def __init__(self, capacity, alignment):
         self.capacity, self.alignment, self.t = capacity, alignment, 0
 
     def record(self, payload, owner=None):
-        """The position of a message's record; `owner`: the publisher's name, if an owner record precedes it."""
+        """Returns the position of a message's record. `owner`: the publisher's name, if an owner record precedes it."""
         if owner is not None:
             self.record(12 + len(owner))
         size = -(-(8 + payload) // self.alignment) * self.alignment
@@ -28,7 +28,8 @@ class Ring:
 
 
 def attach(cell, *peers, **options):
-    """A channel that one of the peers, by the seed, makes and the others open; its name, which is everybody's handle."""
+    """One of the peers, by the seed, makes a channel, and the others open it. Returns its name, which is also the
+    handle."""
     name, (creator, *others) = cell.run.name(), cell.random.sample(peers, len(peers))
     creator.call("create", channel=name, name=name, **OPTIONS | options)
     for peer in others:
@@ -37,7 +38,7 @@ def attach(cell, *peers, **options):
 
 
 def put(peer, name, how, kind, *payloads):
-    """Publishes by requests, so that all of it must be taken."""
+    """Publishes by requests, all of which must succeed."""
     if how == "batch":
         equal(
             "taken", peer.call("offer_batch", publisher=name, data=hexed(*payloads), type=kind)["taken"], len(payloads)
@@ -54,7 +55,7 @@ def put(peer, name, how, kind, *payloads):
 
 
 def flow(cell):
-    """Streams from all publishers to all subscribers, at the same time."""
+    """Runs streams from all publishers to all subscribers at the same time."""
     publishers, subscribers = cell.peers("publisher", 1), cell.peers("subscriber", 2)
     verified = 0
     for given in cell.p["streams"]:
@@ -74,8 +75,8 @@ def flow(cell):
 
 
 def run_streams(cell, name, publishers, subscribers, rings, streams, how, read, waiting=None):
-    """Publishes and verifies; then nothing more may come, and all cursors are at the publishers' ends. `waiting`: `wait`
-    and `spin` of PEER.md."""
+    """Publishes and verifies streams. Then no more messages may come, and all cursors must be at the publishers' ends.
+    `waiting`: `wait` and `spin` of PEER.md."""
     expected = [{"ring": ring} | stream for ring, stream in zip(rings, streams)]
     common = {"seconds": cell.patience} | (waiting or {})
     for s in subscribers:
@@ -97,7 +98,7 @@ def run_streams(cell, name, publishers, subscribers, rings, streams, how, read, 
 
 
 def pair(cell, **options):
-    """One publisher and one subscriber, attached to a channel for them: peers and handle."""
+    """Makes a channel with one publisher and one subscriber. Returns the peers and the handle."""
     (a,), (b,) = cell.peers("publisher", 1), cell.peers("subscriber", 2)
     name = attach(cell, a, b, publishers=1, subscribers=1, **options)
     b.call("subscriber", channel=name, subscriber=name)
@@ -106,7 +107,7 @@ def pair(cell, **options):
 
 
 def taken(cell, peer, name, count):
-    """All messages that are there, by polls and takes; there must be `count`."""
+    """Gets all messages, by polls and takes. There must be `count`."""
     found = []
     while len(found) < count and cell.random.random() < 0.3:
         found += [m for m in (peer.call("take", subscriber=name)["message"],) if m]
@@ -172,7 +173,7 @@ def batches(cell):
 
 
 def sizes(cell):
-    """Payloads of 2^k - 8 (a record of 2^k bytes), one less and one more, and what the alignment rounds."""
+    """Payloads of 2^k - 8 bytes (a record of 2^k), one less and one more, and sizes that the alignment rounds."""
     verified = 0
     for capacity in cell.p["capacities"]:
         limit = capacity // 4 - 8
@@ -221,15 +222,15 @@ def alignments(cell):
 
 
 def wrap(cell):
-    """For each number of bytes, `rest`, that can be too few for a record at the ring's end: one that is longer begins in
-    the next lap, and one of just `rest` bytes ends at the end."""
+    """For each number of bytes `rest` that may be left at the ring's end: a longer record begins in the next lap, and a
+    record of `rest` bytes ends at the ring's end."""
     capacity, verified = 4096, 0
     for alignment in (64, 8):
         a, b, name = pair(cell, capacity=capacity, alignment=alignment)
         ring, owner = Ring(capacity, alignment), ""
 
         def publish(how, sizes):
-            """Messages with records of these sizes, verified where they lie; the last one's position."""
+            """Publishes records of these sizes, and verifies their positions. Returns the last one's."""
             nonlocal owner, verified
             payloads = [message(cell.seed, verified + i, size - 8, size - 8)[1] for i, size in enumerate(sizes)]
             if how == "abort":
@@ -258,7 +259,7 @@ def wrap(cell):
             for at in range(0, len(fill), 2):  # more at once might not fit
                 publish("offer", fill[at : at + 2])
             equal("left at the end", capacity - ring.t % capacity, rest)
-            if how == "fits" or rest == capacity // 4:  # a longer record cannot be
+            if how == "fits" or rest == capacity // 4:  # there are no longer records
                 equal("begins before the end", publish(cell.random.choice(HOWS), [rest]) % capacity, capacity - rest)
             else:
                 size = cell.random.choice((rest + alignment, cell.random.randrange(rest + alignment, 1025, alignment)))
@@ -268,7 +269,7 @@ def wrap(cell):
 
 
 def lossy(cell):
-    """The lossy reader sleeps while the ring goes round, then reads along: what it got and what it counts is all."""
+    """A lossy reader sleeps for some laps, then reads. Its messages and its counted losses add up to all messages."""
     (a,), (b,) = cell.peers("publisher", 1), cell.peers("lossy subscriber", 2)
     reliable, count = [cell.run.peer(language, 3) for language in cell.languages], cell.p["count"]
     name = attach(cell, a, b, *reliable, capacity=16384, publishers=1, subscribers=len(reliable))
@@ -315,7 +316,7 @@ def reversed_order(cell):
 
 
 def inbox_first(cell, a, b):
-    """Two publishers fill their rings of an inbox and are gone before its first subscriber comes."""
+    """Two publishers fill their rings of an inbox and leave before its first subscriber comes."""
     name, verified = cell.run.name(), 0
     a.call("create", channel=name, name=name, kind="inbox", capacity=4096, counters=0)
     sent = []

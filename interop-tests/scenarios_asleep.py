@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of the matrix in which both sides sleep (channel.md 6.16); as those of scenarios.py."""
+"""The scenarios of the matrix in which both sides sleep (channel.md 6.16); see scenarios.py."""
 
 import time
 
@@ -13,8 +13,8 @@ SLEEPS = 4  # more than these, see until_often
 
 
 def asleep_in_turn(cell):
-    """A reader that sleeps before there is a message, a publisher that sleeps before there is room, both in streams
-    through a ring that holds few messages; then one message to and fro."""
+    """A reader sleeps until there is a message, and a publisher until there is room, in streams through a small ring.
+    Then one message goes to and fro."""
     (a,), (b,) = cell.peers("publisher", 1), cell.peers("subscriber", 2)
     verified = 0
     for given in cell.p["streams"]:
@@ -33,8 +33,8 @@ def asleep_in_turn(cell):
 
 
 def until_often(cell, run):
-    """Repeats the run until all that it counts is above SLEEPS. One run may well be below: on a busy machine the next
-    message is often there before its reader has gone to sleep. Who does not sleep at all never gets there."""
+    """Repeats the run until all its counts are above SLEEPS. On a busy machine one run may be below, because the next
+    message often comes before its reader sleeps. A side that never sleeps never reaches SLEEPS."""
     late, messages, counted = time.monotonic() + cell.patience / 4, 0, {}
     while True:
         more, counts = run()
@@ -49,7 +49,8 @@ def until_often(cell, run):
 
 
 def stream(cell, name, a, b, file, given, first):
-    """One stream from a to b. Who waits for `first` begins alone, and the other one when it sleeps."""
+    """Runs one stream from a to b. The side that waits for `first` begins; the other one begins when that side
+    sleeps."""
     stream = cell.stream(max=given["max"])
     reading = {"streams": [{"ring": 0} | stream], "how": given["read"], "seconds": cell.patience}
     publishing = stream | {"how": given["how"], "seconds": cell.patience}
@@ -58,7 +59,7 @@ def stream(cell, name, a, b, file, given, first):
         ("room", a, lambda: a.send("publish_stream", publisher=name, **publishing, **BLOCK)),
     ]
     begin = begin if first == "data" else begin[::-1]
-    file.forget_sleepers(first)  # bits that were left; nobody sleeps
+    file.forget_sleepers(first)  # clear leftover bits; no process sleeps now
     before, thread = woken(file), serving(begin[0][1])
     begin[0][2]()
     until_asleep(thread, file, first)
@@ -67,7 +68,7 @@ def stream(cell, name, a, b, file, given, first):
     equal("verified", (verified["verified"], verified["count"]), (True, stream["count"]))
     equal("published", published["count"], stream["count"])
     equal("nothing more", b.call("take", subscriber=name)["message"], None)
-    # Whichever of them is faster sleeps again and again.
+    # The faster side sleeps again and again.
     return stream["count"], {"how often they were woken": woken(file) - before}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of the matrix in which somebody comes, goes, dies or shares counters. As in scenarios.py. Peers die by
-the ops `die` and `die_at` only, for a driver in another container can kill nobody."""
+"""The scenarios of the matrix with peers that come, leave, die or share counters; see scenarios.py. Peers die only by
+the ops `die` and `die_at`, because a driver in another container cannot kill them."""
 
 import os
 import time
@@ -15,7 +15,8 @@ INFO = ("path", "channel_id", "kind", "capacity", "publishers", "subscribers", "
 
 
 def once_free(peer, op, **fields):
-    """The answer, when the slot is free: a connection may end before the kernel has dropped the dead one's locks."""
+    """Repeats an op until the slot is free, because a connection may end before the kernel releases a dead peer's
+    locks."""
     late = time.monotonic() + 5
     while True:
         try:
@@ -27,13 +28,13 @@ def once_free(peer, op, **fields):
 
 
 def others(cell, language):
-    """All languages, beginning behind this one and ending with it."""
+    """Returns all languages in turn, beginning after this one and ending with it."""
     at = cell.languages.index(language) + 1
     return cell.languages[at:] + cell.languages[:at]
 
 
 def kept(cell):
-    """The slot goes from the first reader to every language in turn, and back to the first in between."""
+    """A kept slot goes from the first reader to every language in turn, and back to the first in between."""
     (a,), first = cell.peers("publisher", 1), cell.at["first subscriber"]
     readers = []
     for n, language in enumerate(others(cell, first)):
@@ -57,7 +58,7 @@ def kept(cell):
                         0,
                     )
                 if at == split and i + 10 >= len(part):
-                    break  # left for the heir
+                    break  # the rest is for the next reader
                 found = taken(cell, reader, name, len(some))
                 equal("part", [(m["type"], m["data"]) for m in found], [(k, p.hex()) for k, p in some])
                 verified += len(some)
@@ -81,7 +82,7 @@ def kept(cell):
 
 
 def join_and_leave(cell):
-    """Again, on another channel, if the machine was too busy for three visits."""
+    """Repeats the scenario on another channel if the machine was too busy for three visits."""
     verified = visits = 0
     for _ in range(20):
         if visits < 3:
@@ -92,9 +93,9 @@ def join_and_leave(cell):
 
 
 def visited(cell):
-    """Every language publishes to one reliable subscriber per language, and one more comes and goes. Its last visit begins
-    before the last part is published, and ends with the last message. How many messages were verified, and how many
-    visits there were while all were publishing."""
+    """Every language publishes to one reliable subscriber per language, while another subscriber comes and leaves. Its
+    last visit begins before the last part is published, and ends with the last message. Returns how many messages were
+    verified, and how many visits there were while all were publishing."""
     publishers, steady = cell.peers("", 1), cell.peers("", 2)
     visitor, total = cell.run.peer(cell.at["subscriber"], 3), cell.p["count"]
     part = total // 10
@@ -124,7 +125,7 @@ def visited(cell):
         visits += any(answer["counts"].values())
     for s in steady:
         if not s.lines.empty():
-            s.receive()  # what it found wrong, for it cannot be done
+            s.receive()  # raises its error, because it cannot be complete
     both(*publishers, timeout=cell.patience)
     visitor.call("subscriber", channel=name, subscriber=name)
     visitor.send("verify_stream", **visit)
@@ -144,7 +145,8 @@ def visited(cell):
 
 
 def publisher_killed(cell):
-    """The subscribers read one stream, whoever publishes it: the message in which one was killed is the next one's first."""
+    """The subscribers read one stream from changing publishers. The message in which one dies is the next one's
+    first."""
     subscribers, count, deaths = cell.peers("", 2), cell.p["count"], cell.p["deaths"]
     name = attach(
         cell,
@@ -185,7 +187,7 @@ def publisher_killed(cell):
 
 
 def kept_killed(cell):
-    """At least once, in order: an heir begins at or before the message that its predecessor was looking at."""
+    """A kept slot delivers at least once, in order: the next reader begins at or before the dead reader's message."""
     count, deaths = cell.p["count"], cell.p["deaths"]
     a = cell.run.peer(cell.random.choice(cell.languages), 1)
     name = attach(cell, a, capacity=16384, alignment=cell.random.choice((8, 64)), publishers=1, subscribers=2)
@@ -206,12 +208,12 @@ def kept_killed(cell):
             at = cell.random.randrange(count // 2, count)
             peer.send("verify_stream", die_at=at, **fields)
             peer.dies(cell.patience + 5)
-            reached += at  # had nothing been seen twice
+            reached += at  # the number without repetitions
         else:
             peer.send("verify_stream", **fields)
             answer, _ = both(peer, a, timeout=cell.patience + 5)
     ring = answer["rings"]["0"]
-    again = (16384 // 8) // 16 + 2  # messages in an eighth of the ring, after which a gate is stored (6.9, 4)
+    again = (16384 // 8) // 16 + 2  # messages in an eighth of the ring, after which the gate is stored (6.9, 4)
     begin = f"a first message from {reached - again * deaths} to {reached}, as {deaths} predecessors died"
     true(begin, reached - again * deaths <= ring["first"] <= reached, ring["first"])
     equal("no gap", (ring["next"], ring["seen"]), (stream["count"], stream["count"] - ring["first"]))
@@ -220,7 +222,7 @@ def kept_killed(cell):
 
 
 def subscriber_killed(cell):
-    """One slot is given to victims, another to a reader of the language after them, which reads on all the time."""
+    """Victims own one slot in turn. A reader of the next language, in another slot, reads all the time."""
     (a,), victim = cell.peers("publisher", 1), cell.at["victim"]
     reader = cell.run.peer(others(cell, victim)[0], 2)
     count, deaths = cell.p["count"], cell.p["deaths"]
@@ -315,8 +317,8 @@ def info(peer, op, **fields):
 
 
 def what_differs(options, with_schema):
-    """For each option a value that is not the channel's, in the order in which they are compared (channel.md 3.2)."""
-    if options["subscribers"] == 1:  # as an inbox has
+    """Yields for each option a value that differs from the channel's, in the order of comparison (channel.md 3.2)."""
+    if options["subscribers"] == 1:  # like an inbox
         yield "kind", KINDS[options["kind"]]
     yield from (("capacity", 16384), ("publishers", 2), ("alignment", 72 - options["alignment"]), ("counters", 8))
     if options["kind"] != "inbox":
@@ -325,7 +327,7 @@ def what_differs(options, with_schema):
 
 
 def counters(cell):
-    """An adder that wraps around 2^63, a number raised by compare-and-set, and a counter that is freed and used again."""
+    """A sum that wraps at 2^63, a number raised by compare-and-set, and a counter that is freed and used again."""
     name, adds, swaps = cell.run.name(), cell.p["adds"], cell.p["swaps"]
     peers = cell.peers("", 1) + cell.peers("", 2)
     name = attach(cell, *peers, counters=5)
@@ -338,7 +340,7 @@ def counters(cell):
         equal("found", peer.call("counter_find", channel=name, label=label)["counter"], adder)
         equal("not there", peer.call("counter_find", channel=name, label="swap")["counter"], None)
     added = swapped = failed = 0
-    for _ in range(20):  # until one of them got in another's way
+    for _ in range(20):  # until a compare-and-set failed
         for peer in peers:
             peer.send("counter_add", channel=name, counter=adder, times=adds, delta=3)
             peer.send("counter_add", channel=name, counter=swapper, times=1000, delta=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of the matrix with a queue (spec/queue.md); as those of scenarios.py."""
+"""The scenarios of the matrix with a queue (spec/queue.md); see scenarios.py."""
 
 from driver import both
 from harness import equal, true
@@ -7,8 +7,8 @@ from stream import message
 
 
 def shared_out(cell):
-    """Streams of all producers, shared out to workers that poll and take: every job once, those of a ring in its order.
-    Then a worker gives back what it takes, and another one does it."""
+    """Workers that poll and take share the streams of all producers: every job comes once, and those of a ring in
+    order. Then workers release jobs, which others do."""
     producers, workers = cell.peers("publisher", 1), [*cell.peers("subscriber", 2), *cell.peers("subscriber", 3)]
     verified = 0
     for given in cell.p["streams"]:
@@ -45,7 +45,7 @@ def shared_out(cell):
 
 
 def work(cell, name, workers, streams, limit):
-    """Until every job of every stream was done: how many."""
+    """Works until every job of every stream is done. Returns how many."""
     total = sum(stream["count"] for stream in streams.values())
     seen, by = set(), {}
     while len(seen) < total:
@@ -70,7 +70,7 @@ def work(cell, name, workers, streams, limit):
 
 
 def given_back(cell, name, producer, workers):
-    """Each worker gives a job to the next one, and that one goes on with its count."""
+    """Each worker releases a job to the next one. The count of attempts goes on."""
     producer.call("offer", publisher=name, data="c0ffee", type=9)
     identity = None
     for attempts, worker in enumerate(workers):

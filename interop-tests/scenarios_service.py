@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of the matrix with a service (spec/service.md); as those of scenarios.py."""
+"""The scenarios of the matrix with a service (spec/service.md); see scenarios.py."""
 
 from driver import both
 from harness import equal
@@ -7,7 +7,8 @@ from scenarios_life import once_free
 
 
 def service(cell, peers, clients, **options):
-    """A service that one of the peers, by the seed, makes and the others open; its name, which is everybody's handle."""
+    """One of the peers, by the seed, makes a service, and the others open it. Returns its name, which is also the
+    handle."""
     name, (creator, *others) = cell.run.name(), cell.random.sample(peers, len(peers))
     creator.call("create", channel=name, name=name, kind="service", clients=clients, counters=0, **options)
     for peer in others:
@@ -16,13 +17,13 @@ def service(cell, peers, clients, **options):
 
 
 def many(cell, given):
-    """The fields of `call_many`."""
+    """Returns the fields of `call_many`."""
     stream = cell.stream(min=8, max=given["max"])
     return {"window": given["window"], "timeout": None, "seconds": cell.patience} | stream
 
 
 def asked(cell):
-    """Clients of one language, or of all, call one server: one call after the other, and many at once."""
+    """Clients of one language, or of all, call one server: one call after the other, then many at once."""
     callers, servers = cell.peers("client", 1), cell.peers("server", 2)
     server = cell.random.choice(servers)
     verified = 0
@@ -51,8 +52,8 @@ def asked(cell):
 
 
 def server_killed(cell):
-    """A server kills itself in its handler, and the next one goes on: at most once one call is lost with it, at least
-    once none is, and what it had last is repeated."""
+    """A server kills itself in its handler, and the next one goes on. At-most-once delivery loses one call;
+    at-least-once delivery loses none, and repeats the last one."""
     caller, verified = cell.random.choice(cell.peers("client", 1)), 0
     for delivery in ("at-most-once", "at-least-once"):
         (victim,), (heir,), count = cell.peers("victim", 2), cell.peers("heir", 3), cell.p["count"]
@@ -68,7 +69,7 @@ def server_killed(cell):
         heir.send("serve_many", server=name, seconds=cell.patience, count=count - die_at - lost)
         if lost:
             answer, served = both(caller, heir, timeout=cell.patience + 5)
-        else:  # the victim may have answered requests whose gate it had not stored: they are repeated, too
+        else:  # requests that the victim answered before it stored their gate are repeated, too
             served = heir.receive(cell.patience + 5)
             while caller.lines.empty():
                 heir.call("serve", server=name, handler={"echo": True}, timeout=0.05)
@@ -83,8 +84,8 @@ def server_killed(cell):
 
 
 def client_killed(cell):
-    """A client dies in the middle of many calls: what it asked is run, another one in its place gets its own answers, and
-    the server has nothing of the dead one in hand."""
+    """A client dies in the middle of many calls. Its requests are run, the next client in its place gets only its own
+    answers, and the server keeps nothing of the dead one in hand."""
     server, verified = cell.random.choice(cell.peers("server", 2)), 0
     for window in (1, 16):
         (victim,), (heir,), count = cell.peers("victim", 1), cell.peers("heir", 3), cell.p["count"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sleeps (channel.md 6.16), seen from outside: in the words of the channel's file, and in /proc where the peer is a
-process of this machine and of our pid namespace."""
+"""Finds sleepers (channel.md 6.16) from outside: in the words of the channel's file, and in /proc if the peer's process
+is in this pid namespace."""
 
 import mmap
 import os
@@ -10,7 +10,7 @@ import time
 
 from harness import Wrong
 
-# Offsets in the file, channel.md 4.2 and 4.3. This module has no binding, and the driver's container no spec/.
+# Offsets in the file (channel.md 4.2, 4.3). Repeated here, because the driver's container has no binding and no spec/.
 CAPACITY, PUBLISHERS, RINGS, STRIDE, CONTROL = 72, 76, 136, 144, 4096
 WORDS = {"data": CONTROL + 64, "room": CONTROL + 128, "jobs": CONTROL + 192}
 PUBLISHED, GATE, MORE_GATES, GATE_STRIDE = 320, 384, 768, 128  # in a ring's trailer, 4.7
@@ -19,7 +19,7 @@ FUTEX_CALLS = {"x86_64": {202, 449}, "aarch64": {98, 449}}.get(os.uname().machin
 
 
 class File:
-    """The words of one channel, read and written as its bytes."""
+    """The words of one channel, read and written through its file."""
 
     def __init__(self, path):
         with open(path, "r+b") as file:
@@ -34,11 +34,11 @@ class File:
         self.bytes.close()
 
     def sequence(self, pair):
-        """How often somebody was woken, modulo 2^32."""
+        """Returns the number of wakes, modulo 2^32."""
         return struct.unpack_from("<I", self.bytes, WORDS[pair])[0]
 
     def asleep(self, pair):
-        """The mask of the rings for which somebody may sleep."""
+        """Returns the mask of the rings for which a process may sleep."""
         return struct.unpack_from("<I", self.bytes, WORDS[pair] + 4)[0]
 
     def forget_sleepers(self, pair):
@@ -54,7 +54,7 @@ class File:
         return self._trailer(ring, GATE if slot == 0 else MORE_GATES + GATE_STRIDE * (slot - 1))
 
     def wakes(self, side, slot=0):
-        """Of a publisher's or a subscriber's slot: the epoch of an owner that wakes."""
+        """Returns the word `wakes` of a slot: the epoch of an owner that wakes sleepers."""
         at = SLOTS + SLOT * (slot + (self.publishers if side == "subscriber" else 0))
         return struct.unpack_from("<q", self.bytes, at + WAKES)[0]
 
@@ -66,7 +66,7 @@ class Thread:
         self.pid, self.tid, self.folder = pid, tid, pathlib.Path(f"/proc/{pid}/task/{tid}")
 
     def state(self):
-        """R, S, D, T ... and how often it has gone to sleep so far."""
+        """Returns its state (R, S, D, T ...), and how often it has gone to sleep."""
         fields = dict(line.split(":", 1) for line in (self.folder / "status").read_text().splitlines() if ":" in line)
         return fields["State"].split()[0], int(fields["voluntary_ctxt_switches"])
 
@@ -74,12 +74,12 @@ class Thread:
         return self.state()[1]
 
     def in_futex(self):
-        """Whether it stands in a futex call."""
+        """Returns whether it is in a futex call."""
         word = (self.folder / "syscall").read_text().split()[0]
         return word.isdigit() and int(word) in FUTEX_CALLS
 
     def others_run(self):
-        """Whether another thread of its process runs, wants to run, or waits for a device."""
+        """Returns whether another thread of its process runs, is runnable, or waits for a device."""
         for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
             try:
                 state = (task / "stat").read_text().rpartition(")")[2].split()[0]
@@ -91,7 +91,7 @@ class Thread:
 
 
 def serving(peer, seconds=5):
-    """The thread of an idle peer that reads requests; None for a peer of another container."""
+    """Returns the thread of an idle peer that reads requests; None for a peer in another container."""
     if not hasattr(peer, "process"):
         return None
     late = time.monotonic() + seconds
@@ -107,7 +107,7 @@ def serving(peer, seconds=5):
 
 
 def until_asleep(thread, file, pair, seconds=5):
-    """Waits until somebody sleeps: the file says so, and the thread, if we can see it, stands in a futex call."""
+    """Waits until a process sleeps: the file has the bit, and the thread, if it is visible, is in a futex call."""
     late, state = time.monotonic() + seconds, "not seen"
     while time.monotonic() < late:
         if file.asleep(pair):

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lost wake-ups: every language against every other one, one message outstanding, so that nobody rescues a sleeper.
+"""Looks for lost wake-ups: every language against every other one, with one message outstanding, so that no later
+message wakes a sleeper.
 
     sleeping.py [--waits 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
 
-The peers do `ping_pong` (PEER.md), and then, of a service, `call_many` and `serve_many`, one call after the other, until
-both together have set out to sleep for so many messages. Either both do so for
-each message, which is long in coming as the other one has to wake up; or one of them always looks, and its answer comes
-while the other one falls asleep; or both look for about as long as a message takes. The two threads run on different
-cores, for stores overtake loads only between cores.
+The peers do `ping_pong` (PEER.md), and then, with a service, `call_many` and `serve_many`, one call after the other.
+They go on until both together have begun to sleep for --waits messages. In some runs both sleep for each message, which
+takes long, because the other one has to wake up. In others one of them always spins, and its answer comes while the
+other one falls asleep. In the rest both spin for about as long as a message takes. The two threads run on different
+cores, because stores overtake loads only between cores.
 
-What is a lost wake-up, and what is a busy machine? One of the two always has something to do, so both asleep at once,
-for 40 ms and without a context switch, is a lost wake-up: a thread that was woken, or that was preempted, is not asleep
-but runnable. The watch (a thread of this program) sees that, whatever else runs. Where the peers say that no message
-was late, none was lost. Late ones that the watch has not seen are the machine's: those messages do not count and others
-take their place.
+A lost wake-up differs from a busy machine as follows. One of the two peers always has something to do. So if both are
+asleep for 40 ms without a context switch, a wake-up was lost: a thread that was woken or preempted is runnable, not
+asleep. The watch, a thread of this program, sees this on a busy machine, too. If the peers report no late message, no
+wake-up was lost. Late messages without a finding of the watch are caused by the machine: they do not count, and are
+replaced.
 
-Each pair begins with a proof that this is so: the watch must see the lost wake-up that this program plants by clearing
-`data_asleep` behind a sleeper's back.
+Each pair begins with a test of the watch: it must see a lost wake-up that this program plants by clearing `data_asleep`
+while a reader sleeps.
 
 The last line is `N passed, N failed`; the exit status is 0 if none failed and some passed."""
 
@@ -36,17 +37,17 @@ from driver import ROOT, commands
 from harness import Run, Skip, Wrong, equal, part, true
 from sleepers import File, serving
 
-MESSAGES = 3000  # each way, of one request
-LATE = 50_000_000  # ns; who is not woken looks after 100 ms
-LOOK, STUCK = 0.01, 0.04  # seconds: between two looks of the watch, and after which it is sure
-AWAKE = 1_000_000  # ns: a spin that is longer than any answer takes
-MOST_AGAIN = 20  # requests of a pair that a busy machine spoils
+MESSAGES = 3000  # messages each way per request
+LATE = 50_000_000  # ns; without a wake, a sleeper looks after 100 ms
+LOOK, STUCK = 0.01, 0.04  # seconds between two looks of the watch, and seconds asleep that count as a lost wake-up
+AWAKE = 1_000_000  # ns: a spin longer than any answer takes
+MOST_AGAIN = 20  # how many requests of a pair may be repeated because of a busy machine
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 0}
 
 
 class Watch:
-    """Looks at the threads of a pair until it is told to end: have both been asleep in one and the same futex call for
-    so long that a wake-up must have been lost? An idle peer sleeps too, but in a read."""
+    """Looks at the threads of a pair until it is told to end. Finds lost wake-ups: both threads are asleep in the same
+    futex calls for too long. An idle peer sleeps too, but in a read."""
 
     def __init__(self, *threads):
         self.threads, self.lost, self.ended = threads, 0, threading.Event()
@@ -74,11 +75,11 @@ class Watch:
                     seen = [thread.switches() for thread in self.threads] == sleeps
                     self.lost += seen
             except OSError:
-                return  # a peer has ended, which others will say
+                return  # a peer has ended, which its next request reports
 
 
 class Pair:
-    """Two peers with a ring each way."""
+    """Two peers with a ring in each direction."""
 
     def __init__(self, run, first, second):
         self.run = run
@@ -107,11 +108,11 @@ class Pair:
 
     def begin(self, count, *spins):
         fields = {"publisher": self.name, "subscriber": self.name, "count": count, "late": LATE, "seconds": 60}
-        for n in (1, 0):  # who answers is there already
+        for n in (1, 0):  # the answering side begins first
             self.peers[n].send("ping_pong", first=n == 0, spin=spins[n], **fields)
 
     def play(self, count, *spins):
-        """(seconds, late messages, the longest in ns) of so many messages each way."""
+        """Sends so many messages each way. Returns (seconds, late messages, the longest in ns)."""
         self.begin(count, *spins)
         answers = [peer.receive(70) for peer in self.peers]
         for peer, answer in zip(self.peers, answers):
@@ -153,15 +154,15 @@ class Calls(Pair):
 
 
 def spins(random_, way):
-    """How long each of the two looks before it sleeps, ns. `way`: what a message took when both slept, ns."""
+    """Yields how long each of the two spins before it sleeps, in ns. `way`: a message's time when both sleep, in ns."""
     while True:
         yield 0, 0
-        yield from ((0, AWAKE), (AWAKE, 0)) * 2  # where most is lost without a membarrier, and quick
+        yield from ((0, AWAKE), (AWAKE, 0)) * 2  # fast, and without a membarrier most wake-ups are lost here
         yield random_.randrange(2 * way), random_.randrange(2 * way)
 
 
 def planted(pair):
-    """Clears the word that says who sleeps, again and again, until both sleep for good: until the cap."""
+    """Clears the word `asleep` again and again, until both peers sleep until the cap."""
     with Watch(*pair.threads) as watch, File(pair.path) as file:
         for ring in (0, 1):
             true("slots whose owners wake", file.wakes("publisher", ring) > 0, file.wakes("publisher", ring))
@@ -177,12 +178,12 @@ def planted(pair):
 
 
 def no_wake_up_is_lost(run, first, second, wanted, seed, kind=Pair):
-    """What was played: (waits, sleeps, messages, seconds, longest in ns, how often again)."""
+    """Plays. Returns (waits, sleeps, messages, seconds, longest in ns, repetitions)."""
     random_, waits, slept, messages, total, longest, again = random.Random(f"{seed} {first} {second}"), *[0] * 6
     with kind(run, first, second) as pair:
         planted(pair)
         with Watch(*pair.threads) as watch:
-            warm, _, _ = pair.play(MESSAGES, 0, 0)  # of Java and Python, too
+            warm, _, _ = pair.play(MESSAGES, 0, 0)  # warms Java and Python up, too
             for both in spins(random_, max(1000, int(warm * 1e9 / MESSAGES / 2))):
                 before = pair.switches()
                 seconds, late, most = pair.play(MESSAGES, *both)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The deterministic stream of PEER.md, and stream.json: the first messages of some streams, to test a new peer with.
+"""The deterministic stream of PEER.md, and stream.json with the first messages of some streams, for tests of new peers.
 
 stream.py           write stream.json
-stream.py --check   compare with what is here; exit status 1 if it differs"""
+stream.py --check   compare with the existing file; exit status 1 if it differs"""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ MASK = 2**64 - 1
 
 
 def message(seed, i, low, high, numbered=False):
-    """(type, payload) of message i."""
+    """Returns (type, payload) of message i."""
     state = (seed * 0x9E3779B97F4A7C15 + i * 0xD1B54A32D192ED03) & MASK
 
     def following():
@@ -34,7 +34,8 @@ def message(seed, i, low, high, numbered=False):
 
 
 def streams():
-    """seed, first, min, max, count: small ones, sizes that do not vary, numbers that overflow 64 bits at once."""
+    """Returns (seed, first, min, max, count): small streams, constant sizes, and numbers that overflow 64 bits at
+    once."""
     for seed, first, low, high, count in (
         (1, 0, 0, 100, 20),
         (0, 0, 0, 0, 3),

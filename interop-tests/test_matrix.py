@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix's own tests: it finds what is wrong (liar.py), says so, and ends. Needs the peers to be built."""
+"""Tests of the matrix itself: it finds and reports faults (liar.py), and ends. Needs built peers."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Result:
 
 @pytest.fixture
 def matrix(tmp_path):
-    """Runs the matrix with the peers `honest` and, given a fault, `liar`, both in Python."""
+    """Returns a function that runs the matrix with the peer `honest` and, with a fault, `liar`, both in Python."""
 
     def run(*arguments, fault=None, environment=None):
         peers = {"honest": HONEST}
@@ -53,7 +53,7 @@ def ids(*cells):
     return [word for cell in cells for word in ("--cell", cell)]
 
 
-# where one wrong message is published, and where the liar only reads
+# scenarios in which the liar publishes a wrong message, and in which it only reads
 PUBLISHES = [
     *("one-to-one/liar-honest", "all-to-one/honest", "one-to-all/liar", "bus/all", "claims/liar-honest"),
     *("batch/liar-honest", "sizes/liar-honest", "alignments/liar-honest", "wrap/liar-honest", "lossy/liar-honest"),
@@ -115,7 +115,7 @@ def test_a_failing_cell_shows_its_seed_its_command_and_the_logs_of_both_peers(ma
 
 @pytest.mark.long
 def test_a_peer_that_ends_and_one_that_hangs(matrix):
-    """Their cells fail, within the watchdog's time, and the next one is run."""
+    """Their cells fail within the watchdog's time, and the next cell is run."""
     cells, expected = ids("one-to-one/liar-honest", "kept/honest-honest"), ["FAIL", "ok"]
     crashed = matrix(*cells, fault="crash=publish_stream")
     assert (list(crashed.outcome.values()), crashed.status) == (expected, 1), crashed.text
@@ -165,7 +165,7 @@ LOOP = 'while [ ! -e "$0/done" ]; do "$@" --socket "$0/honest-$N.sock" 2>> "$0/h
 
 @pytest.mark.long
 def test_peers_that_others_start_are_let_in_through_sockets(matrix, tmp_path):
-    """As in containers: loops start the peers, again when they die; the driver starts and kills nobody."""
+    """As in containers, loops start the peers, and restart dead ones. The driver starts and kills none."""
     sockets, channels = tmp_path / "s", tmp_path / "channels"
     environment = os.environ | {"FLYRING_DIR": str(channels)}
     loops = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readme suite finds what is wrong with a page."""
+"""The readme suite finds the faults of a page."""
 
 from __future__ import annotations
 

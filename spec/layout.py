@@ -3,8 +3,8 @@
 """Writes the layout file of each language from layout.toml.
 
 layout.py           write them all
-layout.py --check   compare them with what is here, the fields with each other, and with the tables of channel.md;
-                    exit status 1 and one line per difference"""
+layout.py --check   compare them with the existing files, the fields with each other, and with the tables of
+                    channel.md; exit status 1 and one line per difference"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = HERE.parent
 LAYOUT = tomllib.loads((HERE / "layout.toml").read_text())
 GENERATED = "Generated from spec/layout.toml by spec/layout.py; do not edit."
 SIZES = {"u8": 1, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8}
-LENGTHS = {  # how many bytes the fields of a table may take
+LENGTHS = {  # the number of bytes that the fields of a table may use
     "header": LAYOUT["constants"]["header_length"],
     "control": LAYOUT["control"]["slots"],
     "publisher_slot": LAYOUT["control"]["slot_length"],
@@ -39,7 +39,7 @@ LENGTHS = {  # how many bytes the fields of a table may take
 
 @dataclass(frozen=True)
 class Value:
-    """A name of layout.toml. Only a field of the file has a type."""
+    """A name in layout.toml. Only fields of the file have a type."""
 
     table: str
     key: str
@@ -56,13 +56,13 @@ class Value:
 
     @property
     def size(self) -> int:
-        """Bytes of the field."""
+        """The size of the field in bytes."""
         assert self.type is not None
         array = re.fullmatch(r"bytes\[(\d+)\]", self.type)
         return int(array[1]) if array else SIZES[self.type]
 
     def places(self) -> Iterator[range]:
-        """The bytes that the field takes."""
+        """Yields the ranges of bytes that the field occupies."""
         for i in range(self.count):
             start = int(self.value) + i * self.stride
             yield range(start, start + self.size)
@@ -88,14 +88,14 @@ def tables() -> dict[str, list[Value]]:
     return found
 
 
-# What a language writes for a value
+# The text of a value in each language
 
 
 def magic(text: str) -> str:
     return f"0x{int.from_bytes(bytes.fromhex(text), 'little'):016x}"
 
 
-# C++ computes with these as signed numbers, or as 32-bit ones; every other value is an offset or a length: u64.
+# Values that C++ needs as signed or 32-bit numbers. All others are offsets or lengths, and are u64.
 CPP_TYPES = {
     "int32_t": "type_padding type_owner type_raw default_poll_limit lossy_tries successor_replaced successor_unlinked",
     "int64_t": "max_position max_epoch not_gating back_pressured count_unknown clear_ahead clear_ahead_divisor "
@@ -230,11 +230,11 @@ FILES: dict[str, Callable[[], str]] = {
 }
 
 
-# What must hold
+# Checks
 
 
 def overlaps(values: list[Value]) -> Iterator[str]:
-    """Fields that are not aligned, lie on one another, or do not fit into their table's bytes."""
+    """Yields errors: fields that are not aligned, that overlap, or that exceed their table's bytes."""
     taken: dict[int, str] = {}
     for value in values:
         if value.type is None:
@@ -251,7 +251,7 @@ def overlaps(values: list[Value]) -> Iterator[str]:
                 taken[byte] = f"{value.table}.{value.key}"
 
 
-# The heading of a table in channel.md, and which table of layout.toml it tells.
+# The heading of each table in channel.md, and the table of layout.toml that it describes.
 DOCUMENTED = {
     "4.2": "header",
     "4.3": "control",
@@ -261,11 +261,11 @@ DOCUMENTED = {
     "4.7": "trailer",
     "4.7.1": "gate",
 }
-NO_FIELDS = {"payload"}  # rows of channel.md whose length differs from record to record
+NO_FIELDS = {"payload"}  # rows of channel.md with a variable length
 
 
 def rows(section: str) -> Iterator[tuple[str, int, str]]:
-    """Name, offset and type of each row of a section's first table that names a field at a fixed offset."""
+    """Yields name, offset and type of each field with a fixed offset in a section's first table."""
     text = (HERE / "channel.md").read_text()
     part = re.search(rf"^####? {re.escape(section)} .*?(?=^##)", text, re.M | re.S)
     assert part is not None, section

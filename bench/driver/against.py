@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench --against COMMIT: the working tree and that commit, measured alternately in one run.
+"""./dev bench --against COMMIT: measures the working tree and that commit alternately in one run.
 
 A row is a contender in a table. Its two sides are started together, warmed up, and then take turns (here there, there
-here, here there ...), so that what changes in the machine changes for both. One such start gives one ratio. Starts are
-added until the interval of the ratio is narrow enough, or the row's time is up.
+here, here there ...), so that changes of the machine affect both. One start gives one ratio. Starts are added until the
+interval of the ratio is narrow enough, or the row's time is up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from driver.sleeping import SCENARIOS
 FOLDER = ROOT / "build/against"
 TIME_SLICE = 0.05
 TURNS = 6  # of each side in one start
-# With the commit's own driver, so by its own steps; prints the builds that failed, and why.
+# Builds with the commit's own driver; prints the failed builds, and why.
 BUILD = """
 import json, sys
 sys.path.insert(0, "bench")
@@ -44,7 +44,7 @@ print(json.dumps(installer.broken))
 
 @dataclass(frozen=True)
 class Other:
-    """A commit, extracted; what it measures and how is its own."""
+    """An extracted commit, with its own contenders and builds."""
 
     commit: str
     subject: str
@@ -52,7 +52,7 @@ class Other:
     catalogue: Catalogue
 
     def contender(self, id_: str) -> Contender | None:
-        """As it is there. Its id and title say so."""
+        """Returns the contender as defined in the commit, with a marked id and title."""
         found = self.catalogue.contenders.get(id_)
         if found is None:
             return None
@@ -60,7 +60,7 @@ class Other:
         return dataclasses.replace(found, id=f"{id_}@{name}", title=f"{found.title} @{name}", root=self.root)
 
     def build(self, ids: Sequence[str]) -> dict[str, str]:
-        """The builds that failed, and why."""
+        """Builds contenders. Returns the failed builds, and why."""
         say(f"building what {self.commit[:10]} measures, in {self.root.relative_to(ROOT)}")
         done = subprocess.run(
             [sys.executable, "-c", BUILD, *ids],
@@ -75,7 +75,7 @@ class Other:
 
 
 def checkout(name: str, repository: Path = ROOT, folder: Path = FOLDER) -> Other:
-    """The commit's tree in build/against, which is kept for the next time."""
+    """Extracts the commit's tree to build/against, where it is kept for the next time."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=repository, capture_output=True, text=True, check=False)
@@ -113,14 +113,14 @@ class Row:
 
 
 def wanted(catalogue: Catalogue, tables: Sequence[str], only: Sequence[str]) -> list[tuple[Table, list[Contender]]]:
-    """Flyring's own contenders: those that tables.toml names for --against, or those asked for."""
+    """Returns Flyring's own contenders: those in tables.toml for --against, or those asked for."""
     found = []
     for table in catalogue.tables.values():
         if tables and not matches(table.name, tables) or not (tables or table.against) or table.scenario in SCENARIOS:
             continue
         patterns = only or table.against or ("*",)
         mine = [c for c in catalogue.of_table(table) if c.group == "flyring" and matches(c.id, patterns)]
-        # Targets, headline and the contender that others are compared with are of one tree.
+        # Targets, headline and comparisons belong to one tree, so they are left out.
         plain = dataclasses.replace(table, targets=(), headline=False, picture="", compared_with="")
         if mine:
             found.append((plain, [c for c in mine if not c.cannot(table)]))
@@ -128,17 +128,17 @@ def wanted(catalogue: Catalogue, tables: Sequence[str], only: Sequence[str]) -> 
 
 
 class Against(Runner):
-    """Measures rows until each is known well enough."""
+    """Measures rows until the interval of each is narrow enough."""
 
     def __init__(self, *words: object, seconds: float, starts: int | None, wide: float) -> None:
         super().__init__(*words)  # type: ignore[arg-type]
-        self.seconds = seconds  # a row may take
-        self.starts = starts  # exactly so many, if given
-        self.wide = wide  # half of an interval that is narrow enough
+        self.seconds = seconds  # the time for one row
+        self.starts = starts  # the exact number of starts, if given
+        self.wide = wide  # the half interval that is narrow enough
         self.taken: dict[str, float] = {}
 
     def rows(self, rows: Sequence[Row]) -> None:
-        """Row after row in turn, so that each is measured over the whole of the run."""
+        """Measures the rows in turn, so that each is measured over the whole run."""
         going = list(rows)
         number = 0
         while going:
@@ -167,7 +167,7 @@ class Against(Runner):
         return ratios(here, there, row.table.scenario)
 
     def start(self, row: Row, number: int) -> bool:
-        """One start of both. False if one of them failed."""
+        """Does one start of both sides. Returns False if one of them failed."""
         order = [row.here, row.there] if number % 2 else [row.there, row.here]
         running: list[Measured] = []
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --against found: per row here, there, ratio, interval, starts and a verdict."""
+"""The result of --against: per row here, there, ratio, interval, starts and a verdict."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Comparison:
 
 
 def of(results: Results) -> list[Comparison]:
-    """The rows in their order, each with its classes: the one with most starts first."""
+    """Returns the rows in order, each with its classes; the class with most starts comes first."""
     tables = {t.name: t for t in results.tables}
     found = []
     for row in results.run["against"]["rows"]:
@@ -76,7 +76,7 @@ def grid(results: Results, found: Sequence[Comparison]) -> Grid:
 
 
 def lines(results: Results, found: Sequence[Comparison]) -> list[str]:
-    """For the terminal: the rows in columns, and a last line with the number of each verdict."""
+    """Returns lines for the terminal: the rows in columns, and a last line with the number of each verdict."""
     g = grid(results, found)
     widths = [max(len(row[i]) for row in (g.head, *g.rows)) for i in range(len(g.head))]
     rows = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (g.head, *g.rows)]

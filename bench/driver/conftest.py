@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small run on disk, made of slices with known values, for the tests of targets and report."""
+"""Makes a small run on disk from slices with known values, for the tests of targets and report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_run(tmp_path: Path, catalogue: Catalogue) -> MakeRun:
     def make(
         targets: list[dict[str, Any]], means: dict[str, float], rounds: int = 6, probe: float = 100.0, **more: Any
     ) -> Results:
-        """One table; each contender's mean round trip in nanoseconds, or messages per second for streams."""
+        """Makes one table from each contender's mean round trip in nanoseconds, or messages per second for streams."""
         entry = {
             "name": "t",
             "title": "A table",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""contenders.toml and tables.toml, read and checked: what there is, and what each table asks of whom."""
+"""Reads and checks contenders.toml and tables.toml."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class DataError(Exception):
 
 @dataclass(frozen=True)
 class Need:
-    """Something that must be installed: how to see that it is, and what brings it."""
+    """Something that must be installed: how to check for it, and how to install it."""
 
     name: str
-    check: str  # a shell command that succeeds then
+    check: str  # a shell command that succeeds if it is installed
     apt: tuple[str, ...] = ()
-    how: str = ""  # for what apt cannot bring
+    how: str = ""  # how to install it, if apt does not have it
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Program:
     label: str  # in titles: "Java 17"
     family: str  # contenders of one family share a picture
     argv: tuple[str, ...]
-    build: str  # see install.py
+    build: str  # the build, see install.py
     memory_mb: int
     jdk: int = 0
     needs: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Extra:
-    """A process that a contender needs beside its sides, such as a media driver."""
+    """A process that a contender needs in addition to its sides, such as a media driver."""
 
     name: str
     argv: tuple[str, ...]
@@ -61,7 +61,7 @@ class Contender:
     group: str
     a: tuple[Program, str]
     b: tuple[Program, str]
-    flags: tuple[str, ...]  # of the JVM; empty for Flyring
+    flags: tuple[str, ...]  # JVM flags; empty for Flyring
     scenarios: tuple[str, ...]
     sizes: tuple[int, ...]
     modes: tuple[str, ...]
@@ -73,8 +73,8 @@ class Contender:
     needs: tuple[str, ...]
     because: Mapping[str, str]
     note: str
-    silence: float  # seconds a side may say nothing before the watchdog ends it
-    root: Path = ROOT  # of the tree whose programs it runs
+    silence: float  # seconds of silence after which the watchdog ends a side
+    root: Path = ROOT  # the tree whose programs it runs
 
     @property
     def programs(self) -> tuple[Program, Program]:
@@ -92,12 +92,12 @@ class Contender:
 
     @property
     def workers(self) -> int:
-        """How many processes share the jobs of scenario `jobs`."""
+        """The number of processes that share the jobs in scenario `jobs`."""
         return int(self.options.get("workers", "1"))
 
     @property
     def own_pairs(self) -> tuple[str, ...]:
-        """Of a mixed pair: the ids of the two pairs of one language each."""
+        """For a mixed pair, the ids of the two pairs in one language."""
         programs, name = self.id.split("/")
         return tuple(f"{program}/{name}" for program in dict.fromkeys(programs.split("+")))
 
@@ -105,7 +105,7 @@ class Contender:
         return self.waits[0] if table.wait == "own" else table.wait
 
     def cannot(self, table: Table) -> str | None:
-        """Why it has no place in this table, or None."""
+        """Returns why the contender cannot be in this table, or None."""
         for field_, asked, have, text in (
             ("scenarios", table.scenario, self.scenarios, "it has no {}"),
             ("sizes", table.size, self.sizes, "no messages of {} bytes"),
@@ -123,7 +123,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Table:
-    """A comparison: what is measured, of whom, and what Flyring must show in it."""
+    """A comparison: the measurement, the contenders, and Flyring's targets."""
 
     name: str
     title: str
@@ -133,27 +133,27 @@ class Table:
     wait: str
     contenders: tuple[str, ...]  # patterns of ids
     rate: float = 0.0
-    seconds: float = 0.0  # of one turn of idle and paced
-    job: int = 0  # nanoseconds that a job of scenario `jobs` takes
+    seconds: float = 0.0  # the length of a turn of idle and paced
+    job: int = 0  # nanoseconds of work per job in scenario `jobs`
     producers: int = 1
     consumers: int = 1
     rounds: int = 7
     time_slice: float = 0.0  # seconds, if shorter than the run's
-    starts: int = 1  # how often each contender is started anew; the rounds are spread over them
+    starts: int = 1  # how often each contender is started; the rounds are spread over the starts
     compared_with: str = (
-        ""  # a contender: each row's ratio to it is shown, with its interval. */NAME: of the row's program
+        ""  # a contender to which each row's ratio is shown, with its interval. */NAME: of the row's program
     )
-    interruptions: bool = False  # samples far above the median are counted
-    quick: tuple[str, ...] = ()  # patterns for --quick; none: not in it
+    interruptions: bool = False  # whether samples far above the median are counted
+    quick: tuple[str, ...] = ()  # patterns for --quick; none: the table is not in it
     headline: bool = False
-    against: tuple[str, ...] = ()  # patterns for --against; none: only if --tables names it
+    against: tuple[str, ...] = ()  # patterns for --against; none: only if --tables names the table
     picture: str = ""  # the README's picture made from it
-    picture_of: tuple[str, ...] = ("*",)  # patterns: who is in that picture
+    picture_of: tuple[str, ...] = ("*",)  # patterns of the contenders in that picture
     note: str = ""
     targets: tuple[Mapping[str, Any], ...] = field(default=())
 
     def sides(self, contender: Contender) -> tuple[str, ...]:
-        """In the order they are started. What follows a slash tells alike sides apart."""
+        """Returns the sides in the order of their start. A suffix after a slash distinguishes equal sides."""
         if self.scenario == "idle":
             return ("b", *(f"b/{n}" for n in range(2, self.consumers + 1)), "a")
         second = contender.workers > 1 if self.scenario == "jobs" else self.consumers > 1
@@ -161,7 +161,7 @@ class Table:
 
     @property
     def kinds(self) -> tuple[tuple[int, str], ...]:
-        """The turns of one round: slices and kind."""
+        """Returns the turns of one round: number of slices, and kind."""
         means = ((2, "mean"),)
         return {
             "rtt": ((2, "mean"), (1, "timed")),
@@ -172,13 +172,13 @@ class Table:
         }.get(self.scenario, ())
 
     def reference(self, contender: str) -> str:
-        """Whom a contender is compared with, or nothing. Nobody is compared with itself."""
+        """Returns the contender with which this one is compared, or nothing; never itself."""
         found = self.compared_with.replace("*", contender.partition("/")[0])
         return "" if found == contender else found
 
     @property
     def what(self) -> str:
-        """One line on what is measured."""
+        """Describes the measurement in one line."""
         how = {"write": "every byte written and compared", "look": "in place, 8 bytes written and looked at"}[self.mode]
         wait = {"spin": "spinning", "block": "blocking", "own": "spinning where it can be had"}[self.wait]
         if self.scenario == "idle":
@@ -201,7 +201,7 @@ def size_text(size: int) -> str:
 
 
 def matches(id_: str, patterns: Iterable[str]) -> bool:
-    """A pattern that begins with an exclamation mark takes away."""
+    """Returns whether an id matches the patterns. A pattern that begins with an exclamation mark excludes."""
     found = False
     for pattern in patterns:
         if pattern.startswith("!"):
@@ -213,7 +213,7 @@ def matches(id_: str, patterns: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Both files."""
+    """The contents of both files."""
 
     needs: Mapping[str, Need]
     programs: Mapping[str, Program]
@@ -248,7 +248,7 @@ def load(folder: Path = BENCH) -> Catalogue:
 
 
 def make(kind: type[Any], **values: Any) -> Any:
-    """A dataclass from what TOML gave: lists become tuples, an unknown key is a mistake."""
+    """Makes a dataclass from TOML values: lists become tuples, and an unknown key is an error."""
     try:
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
     except TypeError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine, as a reader of the figures would want to know it."""
+"""Describes the machine for readers of the figures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 from driver.contenders import ROOT
 from driver.install import PYTHON_VENV, jdk
 
-BUSY = 0.05  # of the two cores, by others, just before a run: worth a warning
+BUSY = 0.05  # share of the two cores used by others just before a run that is worth a warning
 CPU = Path("/sys/devices/system/cpu")
 
 
 def two_cores() -> tuple[int, int] | None:
-    """Two allowed cores, of different physical cores if there are such."""
+    """Returns two allowed cores, on different physical cores if possible."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         return None
@@ -31,7 +31,7 @@ def two_cores() -> tuple[int, int] | None:
 
 
 def cores_of(text: str) -> set[int]:
-    """0-3,8 as a set."""
+    """Parses a list like 0-3,8."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
@@ -40,7 +40,7 @@ def cores_of(text: str) -> set[int]:
 
 
 def busy(cores: tuple[int, int], seconds: float = 1.0) -> float:
-    """The share of the two cores that others use now, the hypervisor's among them."""
+    """Returns the share of the two cores that others use now, the hypervisor included."""
 
     def times() -> list[list[int]]:
         text = read("/proc/stat")
@@ -127,7 +127,7 @@ def core(number: int) -> dict[str, Any]:
 
 
 def shared(cores: tuple[int, int]) -> str:
-    """What the two have in common, as the system shows it."""
+    """Returns what the two cores share, by the system's information."""
     if cores[1] in cores_of(read(CPU / f"cpu{cores[0]}/topology/thread_siblings_list")):
         return "a core (two hardware threads)"
     for index in sorted((CPU / f"cpu{cores[0]}/cache").glob("index*")):
@@ -161,7 +161,7 @@ def jdk_text(version: int) -> str:
 
 
 def libraries() -> dict[str, str]:
-    """Of the peers, as their build files pin them; what each contender reports of itself is in run.json."""
+    """Returns the peers' libraries, as their build files pin them. run.json has what each contender reports itself."""
     found = {}
     for line in output(str(PYTHON_VENV / "bin/pip"), "freeze", "--disable-pip-version-check").splitlines():
         name, equal, version = line.partition("==")
@@ -182,7 +182,7 @@ def libraries() -> dict[str, str]:
 
 
 def slug(environment: Mapping[str, Any]) -> str:
-    """<date>-<cpu>, for a folder's name."""
+    """Returns <date>-<cpu>, for a folder's name."""
     name = re.sub(r"\((r|tm)\)|\b(cpu|processor|with)\b|@.*", " ", str(environment["cpu"]).lower())
     return str(environment["date"])[:10] + "-" + "-".join(re.findall(r"[a-z0-9]+", name)[:5])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be there before a run: needs, what --peers installs, the builds of the peer programs."""
+"""Prepares a run: checks needs, installs with --peers, and builds the peer programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ HOW = "./dev bench --peers"
 
 
 class BuildError(Exception):
-    """A build or an installation failed; the text says which, and where all of its output is."""
+    """A build or an installation failed. The text names it and the file with its output."""
 
 
 @functools.cache
 def jdk(version: int) -> str:
-    """The home of a JDK of this version, or a path where there is none."""
+    """Returns the home of a JDK of this version, or a path that does not exist."""
     homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
     homes += sorted(Path("/usr/lib/jvm").glob("*")) if Path("/usr/lib/jvm").is_dir() else []
     for home in homes:
@@ -61,7 +61,8 @@ def fill_in(
 
 
 def environment() -> dict[str, str]:
-    """Of the peers: no option of a JVM slips in from outside. Where the probe is, each group is told."""
+    """Returns the environment of the peers, without JVM options from outside. Each group gets the path of the probe
+    itself."""
     foreign = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "PYTHONPATH", "LD_PRELOAD")
     return {k: v for k, v in os.environ.items() if k not in foreign}
 
@@ -70,8 +71,8 @@ class Installer:
     def __init__(self, catalogue: Catalogue, peers: bool) -> None:
         self.catalogue = catalogue
         self.peers = peers
-        self.broken: dict[str, str] = {}  # builds that failed, and why
-        self.known: dict[str, bool] = {}  # needs that were looked at
+        self.broken: dict[str, str] = {}  # failed builds, and why
+        self.known: dict[str, bool] = {}  # needs that were checked
         self.apt_updated = False
 
     def met(self, need: str) -> bool:
@@ -79,7 +80,7 @@ class Installer:
         return subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
     def missing(self, contender: Contender) -> tuple[str, str] | None:
-        """State and reason, if it cannot be started."""
+        """Returns state and reason if the contender cannot be started."""
         for need in dict.fromkeys((*(n for p in contender.programs for n in p.needs), *contender.needs)):
             if not self.met_cached(need):
                 how = self.catalogue.needs[need].how
@@ -103,11 +104,11 @@ class Installer:
         if self.peers:
             for need in needs:
                 self.apt(need)
-        builds = dict.fromkeys(["cpp", *(p.build for c in contenders for p in c.programs)])  # cpp has the probe
+        builds = dict.fromkeys(["cpp", *(p.build for c in contenders for p in c.programs)])  # the probe is in cpp
         for build in builds:
             programs = [p for p in self.catalogue.programs.values() if p.build == build]
             if not any(all(self.met(n) for n in p.needs) for p in programs):
-                continue  # `missing` says which need
+                continue  # `missing` reports the need
             try:
                 {"cpp": self.cpp, "java": self.java, "python": self.python, "rust": self.rust}[build]()
             except BuildError as error:
@@ -157,7 +158,7 @@ class Installer:
             if not PYTHON_VENV.exists():
                 quietly("bench-python-venv", [sys.executable, "-m", "venv", str(PYTHON_VENV)])
             quietly("bench-python", [*pip, "--force-reinstall", "--no-deps", "./python"])
-            quietly("bench-python-numpy", [*pip, "-c", str(peers), "numpy"])  # of flyring-numpy
+            quietly("bench-python-numpy", [*pip, "-c", str(peers), "numpy"])  # for flyring-numpy
             stamp("bench-python")
         marker = PYTHON_VENV / "peers.stamp"
         if self.peers and peers.exists() and (not marker.exists() or marker.stat().st_mtime < peers.stat().st_mtime):
@@ -175,7 +176,7 @@ def say(text: str) -> None:
 
 
 def quietly(name: str, command: Sequence[str], text: str = "", folder: Path = ROOT) -> None:
-    """Runs it with its output in a log, of which the end is shown if it fails."""
+    """Runs a command with its output in a log. Raises with the end of the log if it fails."""
     if text:
         say(text)
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -190,7 +191,7 @@ def quietly(name: str, command: Sequence[str], text: str = "", folder: Path = RO
 
 
 def newer(name: str, *paths: str) -> bool:
-    """Did something under the paths change since the stamp was made?"""
+    """Returns whether a file under the paths has changed since the stamp was made."""
     try:
         made = (ROOT / f"build/{name}.stamp").stat().st_mtime
     except FileNotFoundError:

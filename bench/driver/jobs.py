@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that several workers share (bench/PEER.md: jobs): from what each worker says, what all of them did."""
+"""Jobs that several workers share (bench/PEER.md: jobs): combines the workers' results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ WORD = (1 << 64) - 1
 
 
 def together(sent: int, workers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One slice. Failure unless each job was done exactly once: jobs are numbered from 0, and of those that a worker
-    did it says how many they are, the sum of their numbers, and that of their squares. (That it got them in order, it
-    checks itself.) The time is from the first job of all to the end of the last one."""
+    """Combines one slice. Raises Failure unless each job was done exactly once: jobs are numbered from 0, and each
+    worker reports the count, the sum and the sum of squares of its jobs' numbers. (Each worker checks the order
+    itself.) The time is from the first job of all to the end of the last one."""
     done = sum(int(w["count"]) for w in workers)
     if done != sent:
         raise Failure(f"{sent} jobs were sent, {done} done")

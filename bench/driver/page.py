@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page: one HTML file without anything from elsewhere."""
+"""The page: one HTML file that needs no other file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def bullets(inner: Iterable[str]) -> str:
 
 
 def row(text: str, cells: Iterable[str], class_: str = "") -> str:
-    """One row: its name, and cells of markup."""
+    """Returns one row: its name, and cells of markup."""
     attribute = f' class="{class_}"' if class_ else ""
     return f'<tr{attribute}><th scope="row">{escape(text)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures by matplotlib: bars with spread, percentile curves. As SVG they take the colour of the text around them, so
-that they can be read on a light and on a dark ground."""
+"""Pictures by matplotlib: bars with spread, and percentile curves. SVGs use the colour of the surrounding text, so that
+they are readable on a light and on a dark background."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ mpl.rcParams.update(
 
 
 def bars(results: Results, part: Part, chosen: Sequence[tuple[str, Figure]] | None = None, title: str = "") -> Canvas:
-    """Throughput as bars from zero; round trips, which differ by factors of a thousand, as points on a
-    logarithmic axis. Lines are the spread over rounds."""
+    """Draws throughput as bars from zero, and round trips, which differ by factors of a thousand, as points on a
+    logarithmic axis. Lines show the spread over rounds."""
     ranking = part.ranking if chosen is None else chosen
     rtt = part.table.scenario == "rtt"
     canvas = Canvas(figsize=(9.2, 0.95 + 0.27 * len(ranking) + (0.35 if title else 0)), layout="constrained")
@@ -118,7 +118,7 @@ def bars(results: Results, part: Part, chosen: Sequence[tuple[str, Figure]] | No
 
 
 def curves(results: Results, family: str, latencies: Sequence[tuple[str, Latency]]) -> Canvas:
-    """Percentiles in HdrHistogram's way: the horizontal axis is logarithmic in 1 / (1 - quantile)."""
+    """Draws percentiles like HdrHistogram: the horizontal axis is logarithmic in 1 / (1 - quantile)."""
     canvas = Canvas(figsize=(9.2, max(3.3, 0.9 + 0.2 * len(latencies))), layout="constrained")
     axes = canvas.add_subplot()
     handles = []
@@ -148,12 +148,12 @@ def curves(results: Results, family: str, latencies: Sequence[tuple[str, Latency
 
 
 def short(text: str) -> str:
-    """For axes: 20.0 M/s becomes 20 M/s."""
+    """Shortens numbers for axes: 20.0 M/s becomes 20 M/s."""
     return re.sub(r"\.0+ ", " ", text)
 
 
 def styles_of(groups: Sequence[str]) -> list[tuple[str, Any, float]]:
-    """Colour, dashes, width: the group has a colour, its members differ by dashes, too."""
+    """Returns (colour, dashes, width): each group has a colour, and its members differ by dashes."""
     peers = itertools.cycle(itertools.product(DASHES, PEER_COLOURS))
     others = {g: itertools.cycle(DASHES) for g in COLOURS}
     styles: list[tuple[str, Any, float]] = []
@@ -174,7 +174,7 @@ def families(results: Results, part: Part) -> list[tuple[str, list[tuple[str, La
 
 
 def svg(canvas: Canvas, prefix: str, alone: bool = False) -> str:
-    """The picture's markup. `prefix` keeps the ids of several pictures in one page apart."""
+    """Returns the picture's markup. `prefix` makes the ids of several pictures in one page unique."""
     buffer = io.StringIO()
     canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
@@ -191,7 +191,7 @@ def svg(canvas: Canvas, prefix: str, alone: bool = False) -> str:
 
 
 def write_files(results: Results, summary: Summary, png: bool) -> None:
-    """The pictures of report.md."""
+    """Writes the pictures of report.md."""
     for name in ("rtt", "throughput"):
         part = picture_part(results, summary, name)
         chosen = [] if part is None else picked(part, part.table.picture_of)
@@ -207,7 +207,7 @@ def write_files(results: Results, summary: Summary, png: bool) -> None:
 
 
 def recolour(canvas: Canvas) -> None:
-    """PNG has no colour of the text around it."""
+    """Sets fixed colours, because a PNG cannot use the colour of the surrounding text."""
     for item in canvas.findobj():
         for get, put in (("get_color", "set_color"),):
             if hasattr(item, get) and getattr(item, get)() == INK:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of placement: where the machine had put the two cores during a slice, told by the raw lines of the run itself.
+"""Classes of placement: where the machine had placed the two cores during a slice, found from the run's raw lines.
 
-The logarithms of all raw round trips of the run are sorted and cut in two where two means fit them best. The cut holds
-if the medians of the two parts lie apart by 15 % and by four times the spread within them (the sum of their interquartile
-ranges), and each part holds ten probes; then each part is cut again. What is left whole is a class.
+The logarithms of all raw round trips of the run are sorted and cut in two where two means fit them best. The cut is
+kept if the medians of the two parts differ by 15 % and by four times the spread within them (the sum of their
+interquartile ranges), and each part has ten probes. Then each part is cut again. A part that is not cut is a class.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy.typing as npt
 from driver.stats import FEWEST_ROUNDS, Slice
 from driver.text import ns_text
 
-APART = 4.0  # times the spread within
-FEWEST_PROBES = 2 * FEWEST_ROUNDS  # of a class: a slice has two
+APART = 4.0  # times the spread within the parts
+FEWEST_PROBES = 2 * FEWEST_ROUNDS  # per class; a slice has two probes
 MOST_DIFFERENT = 0.15  # between the probes before and after a slice; and classes are at least that far apart
 TIMES_USUAL = 3.0  # what is usual of a contender, if that is more
 MOST_WAITED = 0.02  # of a turn, for a core on which something else ran
@@ -35,13 +35,13 @@ TAKEN = "something else ran on a core"
 
 @dataclass(frozen=True)
 class Class:
-    """One class of the run. The raw round trip in nanoseconds: its median, and what nine of ten probes lie between."""
+    """One class of the run. Raw round trips in nanoseconds: the median, and the range of nine in ten probes."""
 
     name: str
     median: float
     low: float
     high: float
-    share: float  # of the probes of the run
+    share: float  # share of the run's probes
 
     @property
     def text(self) -> str:
@@ -52,14 +52,14 @@ class Class:
 
 @dataclass(frozen=True)
 class Classes:
-    """Those of a run, the nearest first; `limits` are the raw round trips between them."""
+    """The classes of a run, the nearest first; `limits` are the raw round trips between them."""
 
     known: tuple[Class, ...] = ()
     limits: tuple[float, ...] = ()
 
     @staticmethod
     def of(slices: Iterable[Slice]) -> Classes:
-        """Of the probes of all rounds."""
+        """Makes the classes from the probes of all rounds."""
         probes = np.sort([math.log(p) for s in slices if s.round > 0 for p in (s.before, s.after)])
         if len(probes) == 0:
             return Classes()
@@ -78,7 +78,7 @@ class Classes:
 
 
 def names(count: int) -> tuple[str, ...]:
-    """By the length of the raw line."""
+    """Returns the names of the classes, ordered by the raw round trip."""
     if count == 1:
         return ("all",)
     between = ["middle"] if count == 3 else [f"middle {n}" for n in range(1, count - 1)]
@@ -86,7 +86,7 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def cut(probes: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-    """Sorted logarithms, in the parts that they fall into."""
+    """Cuts sorted logarithms into classes."""
     if len(probes) < 2 * FEWEST_PROBES:
         return [probes]
     at = best_cut(probes)
@@ -100,7 +100,7 @@ def cut(probes: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
 
 
 def best_cut(values: npt.NDArray[np.float64]) -> int:
-    """Where two means leave the least sum of squares: the largest sum of squares between the means."""
+    """Returns the cut at which two means leave the least sum of squares."""
     n = np.arange(1, len(values))
     sums = np.cumsum(values - values.mean())
     return int(np.argmax(sums[:-1] ** 2 / (n * (len(values) - n)))) + 1
@@ -121,11 +121,11 @@ class Usual:
 
 
 def classify(slices: Sequence[Slice], paired: bool = False) -> tuple[list[Slice], Classes]:
-    """The slices of a whole run, each with its class, or with the reason for which it is dropped.
+    """Returns the slices of a whole run, each with its class, or with the reason for which it is dropped.
 
-    Contenders take turns, so what happens to the machine happens to all of them. What most slices of one contender show
-    (a raw line that is longer just after its messages, a lower clock) is its own, and no reason to drop them.
-    `paired`: of --against, whose two sides are compared turn by turn: a core that is slow for both is no reason.
+    Contenders take turns, so changes of the machine affect all of them. An effect in most slices of one contender (a
+    longer raw line just after its messages, a lower clock) is its own, and no reason to drop slices. `paired`: for
+    --against, whose two sides are compared turn by turn, a core that is slow for both is no reason.
     """
     classes = Classes.of(slices)
     if not classes.known:
@@ -142,7 +142,7 @@ def classify(slices: Sequence[Slice], paired: bool = False) -> tuple[list[Slice]
         )
         for key, group in mine.items()
     }
-    least = min((own.waited for own in usual.values()), default=0.0)  # what lies above it is a contender's own
+    least = min((own.waited for own in usual.values()), default=0.0)  # the excess over it belongs to a contender
     found = []
     for s in slices:
         own = usual.get((s.table, s.contender), Usual())
@@ -160,5 +160,5 @@ def classify(slices: Sequence[Slice], paired: bool = False) -> tuple[list[Slice]
 
 
 def difference(s: Slice) -> float:
-    """Between the probes before and after it, as a logarithm."""
+    """Returns the logarithm of the ratio between the probes before and after the slice."""
     return abs(math.log(s.after / s.before))

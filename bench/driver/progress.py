@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line that says where a run is and how long it will still take."""
+"""One line with the progress of a run and its remaining time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def minutes(seconds: float) -> str:
 
 
 class Progress:
-    """Knows the estimate of all steps, and corrects the rest by what the steps so far have taken. On a terminal the
-    line is written over; elsewhere a new one comes every ten seconds."""
+    """Has an estimate for all steps, and corrects the rest by the times of the finished steps. On a terminal the line
+    is overwritten; elsewhere a new line is printed every ten seconds."""
 
     def __init__(self, estimate: float) -> None:
         self.estimate = estimate
@@ -35,11 +35,11 @@ class Progress:
             self.done += seconds
 
     def more(self, seconds: float) -> None:
-        """A step was added."""
+        """Adds a step."""
         self.estimate += seconds
 
     def left(self) -> float:
-        """Seconds; the estimate itself counts as half a minute of experience."""
+        """Returns the remaining seconds. The estimate counts as half a minute of measured time."""
         pace = (self.taken + 30) / (self.done + 30)
         return max(0.0, self.estimate - self.done) * pace
 
@@ -53,7 +53,7 @@ class Progress:
             print(text, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        """Something to stay on the screen."""
+        """Prints a text that stays on the screen."""
         print(("\r\x1b[K" if self.terminal else "") + text, file=sys.stderr, flush=True)
 
     def end(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two trees side by side: the ratio of one row, with its interval."""
+"""The ratio of two trees in one row, with its interval."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from driver.placement import SLOWEST
 from driver.raw import Results
 from driver.stats import Slice, Spread
 
-FEWEST_STARTS = 10  # before a row may end, and for a verdict
-FEWEST_SHOWN = 6  # in a class: of fewer, all fall on one side of 1 by chance more often than once in twenty
-WANTED = 0.01  # half of an interval after which no starts are added: a change of twice as much is seen
-WIDEST = 0.02  # half of an interval that is narrow enough for a verdict
+FEWEST_STARTS = 10  # the minimum before a row may end, and for a verdict
+FEWEST_SHOWN = 6  # per class: fewer would all be on one side of 1 by chance more often than once in twenty
+WANTED = 0.01  # the half interval at which no starts are added; a change of twice as much is detected
+WIDEST = 0.02  # the widest half interval for a verdict
 RESAMPLES = 5000
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The time of a message here, in that of one there: above 1 is slower. Of starts in one class of placement."""
+    """The time of a message here divided by the time there, over the starts in one class; above 1 is slower."""
 
     class_: str
     here: Spread  # over starts, nanoseconds per round trip or messages per second
@@ -37,7 +37,7 @@ class Ratio:
 
     @property
     def wide(self) -> float:
-        """Half of the interval, as a share."""
+        """The half interval, as a share."""
         return (self.high - self.low) / 2
 
     @property
@@ -52,7 +52,7 @@ class Ratio:
 
 
 def ratios(here: Sequence[Slice], there: Sequence[Slice], scenario: str) -> list[Ratio]:
-    """One for each class in which both have enough starts, that with most starts first."""
+    """Returns a ratio for each class in which both have enough starts; the class with most starts comes first."""
     found = []
     all_ = len({s.start for s in here} & {s.start for s in there})
     classes = {s.placement for s in here if s.placement} & {s.placement for s in there if s.placement}
@@ -68,8 +68,8 @@ def ratios(here: Sequence[Slice], there: Sequence[Slice], scenario: str) -> list
 
 
 def paired(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> list[tuple[float, float]]:
-    """Nanoseconds per message here and there, of each start in which both have slices of the class in the same rounds,
-    on cores that were as fast."""
+    """Yields nanoseconds per message here and there, of each start in which both have slices of the class in the same
+    rounds, on equally fast cores."""
     starts: dict[int, list[tuple[float, float]]] = {}
     for (start, _), pair in by_round(here, there, class_).items():
         starts.setdefault(start, []).append(pair)
@@ -79,8 +79,8 @@ def paired(here: Sequence[Slice], there: Sequence[Slice], class_: str) -> list[t
 
 
 def beside(results: Results, table: Table, contender: str, class_: str) -> tuple[float, float, float] | None:
-    """How many times longer a round trip, or a message, of the contender takes than one of the table's `compared_with`
-    in the same round: the median over rounds, between the ends of its interval. None: too few rounds of both in this
+    """Returns how many times longer the contender takes for a round trip or message than the table's `compared_with` in
+    the same round: the median over rounds, between the ends of its interval. None: both have too few rounds in this
     class."""
     reference = table.reference(contender)
     mine, other = (results.slices.get((table.name, c), []) for c in (contender, reference))
@@ -92,7 +92,7 @@ def beside(results: Results, table: Table, contender: str, class_: str) -> tuple
 
 
 def beside_in(mine: Sequence[Slice], other: Sequence[Slice], class_: str) -> list[tuple[float, float]]:
-    """Nanoseconds per message of both, of each round in which both have slices of the class."""
+    """Returns nanoseconds per message of both, of each round in which both have slices of the class."""
     here, there = ([s for s in side if s.kind == "mean"] for side in (mine, other))
     return list(by_round(here, there, class_, slowest=0).values())
 
@@ -100,8 +100,8 @@ def beside_in(mine: Sequence[Slice], other: Sequence[Slice], class_: str) -> lis
 def by_round(
     here: Sequence[Slice], there: Sequence[Slice], class_: str, slowest: float = SLOWEST
 ) -> dict[tuple[int, int], tuple[float, float]]:
-    """Nanoseconds per message here and there, by start and round, where both have slices of the class, on cores of which
-    the slower was at least `slowest` times as fast as the other. (0 for sleepers: their time is the system's.)"""
+    """Returns nanoseconds per message here and there by start and round, where both have slices of the class, and the
+    slower core was at least `slowest` times as fast as the other (0 for sleepers, whose time depends on the system)."""
 
     def grouped(slices: Sequence[Slice]) -> dict[tuple[int, int], list[Slice]]:
         found: dict[tuple[int, int], list[Slice]] = {}
@@ -121,8 +121,8 @@ def by_round(
 
 
 def interval(logarithms: Sequence[float]) -> tuple[float, float, float]:
-    """The median over starts or rounds, between the ends of its 95 % bootstrap interval. The same numbers give the same
-    interval."""
+    """Returns the median over starts or rounds, between the ends of its 95 % bootstrap interval. Equal numbers give
+    equal intervals."""
     values = np.array(logarithms)
     random = np.random.default_rng(len(values))
     medians = np.median(random.choice(values, (RESAMPLES, len(values))), axis=1)

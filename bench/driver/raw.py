@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of one run: written while it runs, read for the report.
+"""The folder of one run, which is written during the run and read for the report.
 
-Compressed (.xz) when the run is over:
+Compressed (.xz) at the end of the run:
 
 raw.jsonl               one line per slice
-histograms/TABLE.hlog   standard HdrHistogram log, one line per timed slice: Tag=CONTENDER|NUMBER, counted from 0 as in the raw
-                        data (before 2026-11-23 one line per contender and class: Tag=CONTENDER|CLASS)
-run.json                tables, contenders, what each reported of itself, what was left out and why
+histograms/TABLE.hlog   standard HdrHistogram log, one line per timed slice: Tag=CONTENDER|NUMBER, counted from 0 as in
+                        the raw data (before 2026-11-23 one line per contender and class: Tag=CONTENDER|CLASS)
+run.json                tables, contenders, their own reports, what was left out and why
 
 Never compressed:
 
@@ -29,11 +29,11 @@ from driver.contenders import Contender, Table, make
 from driver.placement import classify
 from driver.stats import FEWEST_ROUNDS, Figure, Latency, Slice, figure, majority
 
-OLD_CLASSES = {"smt": (0.0, 75.0), "near": (75.0, 220.0), "far": (220.0, float("inf"))}  # raw round trips, in old logs
+OLD_CLASSES = {"smt": (0.0, 75.0), "near": (75.0, 220.0), "far": (220.0, float("inf"))}  # by raw round trip
 
 
 class Recorder:
-    """Keeps everything on disk as it comes, so that a run that is cut short can be reported."""
+    """Writes everything to disk at once, so that an interrupted run can be reported."""
 
     def __init__(self, folder: Path, environment: dict[str, Any], settings: dict[str, Any]) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Recorder:
             "left_out": [],
         }
         self.lines = open(folder / "raw.jsonl", "w", encoding="utf-8")  # noqa: SIM115
-        self.timed: dict[tuple[str, str], int] = {}  # slices with samples so far
+        self.timed: dict[tuple[str, str], int] = {}  # the number of slices with samples so far
         self.save()
 
     def save(self) -> None:
@@ -70,26 +70,26 @@ class Recorder:
         }
 
     def reported(self, table: Table, contender: Contender, opened: dict[str, dict[str, Any]]) -> None:
-        """What the sides said of themselves; the client's clock is the one that matters."""
+        """Records the sides' own reports; only the client's clock matters."""
         if table.wait == "own" and contender.wait_in(table) == "block":
             self.run.setdefault("blocking", {}).setdefault(table.name, []).append(contender.id)
         self.run["reported"].setdefault(table.name, {})[contender.id] = {s: opened[s] for s in sorted(opened)}
         self.save()
 
     def left_out(self, table: str, contender: str, state: str, reason: str) -> None:
-        """State: failed, cannot, not installed."""
+        """Records a contender that is left out. State: failed, cannot, not installed."""
         self.run["left_out"].append({"table": table, "contender": contender, "state": state, "reason": reason})
         self.save()
 
     def slept(self, table: Table, contender: Contender, figures: dict[str, Any]) -> None:
-        """One round of a table of idle or paced (sleeping.py)."""
+        """Records one round of a table of idle or paced (sleeping.py)."""
         self.run.setdefault("sleeping", {}).setdefault(table.name, {}).setdefault(contender.id, []).append(figures)
         self.save()
 
     def slice(self, slice_: Slice, histogram: Any = None) -> None:
-        """With the histogram of its samples, if it is timed."""
+        """Records a slice, with the histogram of its samples if it is timed."""
         values = dataclasses.asdict(slice_)
-        del values["placement"], values["dropped"]  # they follow from the whole run
+        del values["placement"], values["dropped"]  # computed later, from the whole run
         self.lines.write(json.dumps(values) + "\n")
         self.lines.flush()
         if histogram is not None:
@@ -113,7 +113,7 @@ class Recorder:
             file.write(f"Tag={slice_.contender}|{number},{now:.3f},{slice_.ns / 1e9:.3f},{most:.3f},{payload}\n")
 
     def close(self) -> None:
-        """Compresses what is large."""
+        """Compresses large files."""
         self.lines.close()
         self.save()
         for plain in (
@@ -145,7 +145,7 @@ def write_json(path: Path, values: Any) -> None:
 
 
 class Results:
-    """One run as it lies on disk."""
+    """One run, read from disk."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -183,16 +183,17 @@ class Results:
                     self.latencies[path.stem, contender, class_.name] = Latency.of(found, rounds)
 
     def old_class(self, raw_line: float) -> set[str]:
-        """The class of a log that was merged while it ran, by the limits of then; none, if two classes of now share it."""
+        """Returns the class of an old log that was merged during its run, by the old limits; none if two current
+        classes share it."""
         name, (low, high) = next((n, limits) for n, limits in OLD_CLASSES.items() if limits[0] <= raw_line < limits[1])
         return {name} if sum(low <= c.median < high for c in self.classes.known) == 1 else set()
 
     def contenders(self, table: Table) -> list[str]:
-        """Those with slices, or rounds of idle or paced, in the order of the run."""
+        """Returns the contenders with slices, or rounds of idle or paced, in the order of the run."""
         return [*(c for t, c in self.slices if t == table.name), *self.sleeping(table)]
 
     def sleeping(self, table: Table) -> dict[str, list[dict[str, Any]]]:
-        """Of a table of idle or paced: the figures of each round of each contender (sleeping.py)."""
+        """Returns for a table of idle or paced the figures of each round of each contender (sleeping.py)."""
         found: dict[str, list[dict[str, Any]]] = self.run.get("sleeping", {}).get(table.name, {})
         return found
 
@@ -200,7 +201,7 @@ class Results:
         return majority(s for (t, _), slices in self.slices.items() if t == table.name for s in slices)
 
     def classes_of(self, table: Table) -> list[str]:
-        """Those that the table has slices in, the one with most slices first."""
+        """Returns the classes in which the table has slices; the class with most slices comes first."""
         slices = [s for (t, _), group in self.slices.items() if t == table.name for s in group if s.round > 0]
         count = Counter(s.placement for s in slices if s.placement)
         return sorted(count, key=lambda c: -count[c])
@@ -209,7 +210,7 @@ class Results:
         return figure(self.slices.get((table.name, contender), []), table.scenario, class_, fewest)
 
     def latency(self, table: Table, contender: str, class_: str, fewest: int = FEWEST_ROUNDS) -> Latency | None:
-        """None if fewer rounds than `fewest` have timed slices of this class."""
+        """Returns the merged latencies; None if fewer rounds than `fewest` have timed slices of this class."""
         found = self.latencies.get((table.name, contender, class_))
         return found if found is not None and found.rounds >= fewest else None
 
@@ -218,7 +219,7 @@ class Results:
         return None if found is None else float(found)
 
     def remarks(self, table: Table) -> list[str]:
-        """What is to be known of how this table was measured."""
+        """Returns remarks about the measurement of this table."""
         found = [table.note] if table.note else []
         blocking = self.run.get("blocking", {}).get(table.name, [])
         if blocking:
@@ -235,7 +236,7 @@ class Results:
 
 def slice_from(line: str) -> Slice:
     values = json.loads(line)
-    values.pop("class", None)  # of old runs, by the limits of then
+    values.pop("class", None)  # in old runs, by the old limits
     return Slice(**values)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports and pictures of one run, from its raw data alone."""
+"""Writes the reports and pictures of one run, only from its raw data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from driver.summary import Summary
 
 
 def write_report(results: Results, whole: bool = False) -> str:
-    """report.md and SVG pictures; `whole`: also report.html, with the targets, and PNG pictures. What to tell of them:
-    which targets were not reached, and the path."""
+    """Writes report.md and SVG pictures; `whole`: also report.html, with the targets, and PNG pictures. Returns what to
+    tell of them: the targets that were not reached, and the path."""
     summary = Summary.of(results)
     pictures.write_files(results, summary, png=whole)
     path: Path = results.folder / "report.md"

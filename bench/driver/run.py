@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement. Of a table: start each contender, warm it up, park it; then rounds over all of them in turn."""
+"""The measurement. For a table: starts each contender, warms it up and parks it; then does rounds over all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from driver.sides import Cannot, Failure, Group
 from driver.sleeping import SCENARIOS, Sleeping
 from driver.stats import FEWEST_ROUNDS, Slice, Speeds, histogram_of, majority, rounds_in
 
-# Warm-up: turns of four slices, at least three of them and a second of slices, until two turns agree within 10 %.
+# Warm-up: turns of four slices, until two turns agree within 10 %; at least three turns, and a second of slices.
 WARM_SLICES, WARM_TURNS, WARM_MOST_TURNS, WARM_NS, SETTLED = 4, 3, 10, 1_000_000_000, 0.10
 RESERVE = 3 << 30  # bytes of memory left to the system
 START_SECONDS = {"cpp": 0.3, "rust": 0.4, "python": 1.0, "java": 2.5}
@@ -32,9 +32,9 @@ START_SECONDS = {"cpp": 0.3, "rust": 0.4, "python": 1.0, "java": 2.5}
 class Settings:
     cores: tuple[int, int]
     time_slice: float
-    rounds: int | None  # instead of the table's
+    rounds: int | None  # replaces the table's
     quick: bool
-    starts: int | None = None  # instead of the table's
+    starts: int | None = None  # replaces the table's
 
     def rounds_of(self, table: Table) -> int:
         if self.rounds or not self.quick or table.scenario in SCENARIOS:
@@ -45,7 +45,7 @@ class Settings:
         return min(self.time_slice, table.time_slice or self.time_slice)
 
     def seconds_of(self, table: Table) -> float:
-        """Of a turn of idle or paced."""
+        """Returns the length of a turn of idle or paced."""
         return table.seconds / 3 if self.quick else table.seconds
 
     def starts_of(self, table: Table) -> int:
@@ -54,7 +54,7 @@ class Settings:
 
 @dataclass
 class Measured:
-    """A contender of the table, in the group of processes that is running, or ran last."""
+    """A contender of the table, with the group of processes that runs, or ran last."""
 
     group: Group
     start: int = 1
@@ -65,7 +65,7 @@ class Measured:
 
 
 def estimate_turns(table: Table, time_slice: float) -> float:
-    """Seconds of one round of one contender: slices, probes between them, telling the sides, reading samples."""
+    """Estimates the seconds of one round of one contender: slices, probes, commands, and reading of samples."""
     return sum(slices * (time_slice + 0.012) + 0.02 for slices, _ in table.kinds)
 
 
@@ -100,10 +100,10 @@ class Runner:
         self.fill_in = fill_in
         self.env = env
         self.speeds = Speeds()
-        self.slices: list[Slice] = []  # of the whole run: they say which classes there are
+        self.slices: list[Slice] = []  # of the whole run, because they determine the classes
 
     def table(self, table: Table, contenders: Sequence[Contender]) -> None:
-        """A contender that failed in one start is not started again; what it gave until then is kept."""
+        """Measures a table. A contender that fails in one start is not started again; its results so far are kept."""
         if table.scenario in SCENARIOS:
             return self.sleeping(table, contenders)
         known: dict[str, Measured] = {}
@@ -112,7 +112,7 @@ class Runner:
             going = self.one_start(table, start, going, known)
 
     def sleeping(self, table: Table, contenders: Sequence[Contender]) -> None:
-        """Tables of idle and paced. A contender is started, measured and ended before the next one."""
+        """Measures a table of idle or paced. Each contender is started, measured and ended before the next one."""
         seconds = self.settings.seconds_of(table)
         for contender in contenders:
             rounds = self.settings.rounds_of(table)
@@ -140,7 +140,8 @@ class Runner:
     def one_start(
         self, table: Table, start: int, contenders: Sequence[Contender], known: dict[str, Measured]
     ) -> list[Contender]:
-        """Those that did not fail. Contenders for which there is no memory are measured after the others."""
+        """Does one start. Returns the contenders that did not fail. Those without enough memory are measured after the
+        others."""
         waiting = list(contenders)
         done: list[Contender] = []
         groups = 0
@@ -156,7 +157,7 @@ class Runner:
                     measured.group.close()
                     done.append(measured.contender)
                 running.clear()
-            finally:  # after Ctrl-C
+            finally:  # also after Ctrl-C
                 for measured in running:
                     measured.group.kill()
         return done
@@ -193,7 +194,7 @@ class Runner:
                     running.remove(measured)
 
     def warm_ns(self, contender: Contender) -> float:
-        """Of slices, before it may count as warm."""
+        """Returns the time of slices that a warm-up needs."""
         return WARM_NS
 
     def warm_up(self, measured: Measured) -> None:
@@ -209,13 +210,13 @@ class Runner:
                 break
             before = pace
         for slices_, other in measured.group.table.kinds:
-            if other != kind:  # the other loop has its own code
+            if other != kind:  # warm up the other kind's loop, too
                 self.turn(measured, 0, slices_, other)
                 self.turn(measured, 0, slices_, other)
 
     def rounds(self, table: Table, start: int, running: list[Measured]) -> None:
-        """This start's share of the rounds. After the last one's, as many again as there are at most, with those that
-        lack slices of the class most are in."""
+        """Does this start's share of the rounds. After the last start, does at most as many rounds again, with the
+        contenders that lack slices of the main class."""
         rounds, starts = self.settings.rounds_of(table), self.settings.starts_of(table)
         seconds = estimate_turns(table, self.settings.slice_of(table))
         last = start * rounds // starts
@@ -255,7 +256,8 @@ class Runner:
         return [slice_ for slice_, _ in found]
 
     def guarded(self, table: Table, measured: Measured, action: Callable[[Measured], None]) -> bool:
-        """False if the contender failed; then its processes are gone and the failure is recorded."""
+        """Does an action. Returns False if the contender failed; then its processes are ended and the failure is
+        recorded."""
         try:
             action(measured)
         except (Failure, KeyError, IndexError, OSError) as error:
@@ -280,7 +282,8 @@ def slices_of(
     shares: Sequence[float],
     waited: int,
 ) -> list[tuple[Slice, Mapping[str, Any]]]:
-    """The slices of one turn. Failure if messages are missing, or slices. `shares`: of the cores' speed, at each probe."""
+    """Returns the slices of one turn. Failure if messages or slices are missing. `shares`: of the cores' speed at each
+    probe."""
     asked = len(shares) - 1
     probes = replies["a"]["probes"]
     lossy = "lossy" in contender.options
@@ -294,7 +297,7 @@ def slices_of(
                 if reply["count"] != sent[i] and not (lossy and reply["count"] < sent[i]):
                     raise Failure(f"{sent[i]} messages were sent, {reply['count']} received")
             if table.scenario == "burst":
-                received.append(replies["a"]["slices"][i])  # it is the sender's time that counts
+                received.append(replies["a"]["slices"][i])  # the sender's time counts
                 continue
             received.append(min(of_all, key=lambda r: (r.get("timed") or r["count"]) / max(r["ns"], 1)))  # the slowest
     elif table.scenario == "jobs":
@@ -332,8 +335,8 @@ def read_samples(slice_: Slice, path: Path) -> Any:
 
 
 def lacking(table: Table, running: Sequence[Measured], all_: Sequence[Slice]) -> list[Measured]:
-    """Contenders with fewer than five rounds in the class that most slices of the table fell into; and those with too
-    few beside whom they are compared with, for an interval, and those."""
+    """Returns contenders with fewer than five rounds in the table's main class. Also pairs that are compared, but have
+    too few common rounds for an interval."""
     mine: dict[str, list[Slice]] = {m.contender.id: [] for m in running}
     for s in classify(all_)[0]:
         if s.table == table.name and s.contender in mine:

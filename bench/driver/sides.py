@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of one contender (bench/PEER.md): started, told to run a turn, watched, and ended."""
+"""Starts, controls, watches and ends the processes of one contender (bench/PEER.md)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from typing import Any
 
 from driver.contenders import ROOT, Contender, Table
 
-SHARED_LENGTH, SPEEDS, SPEEDS_KEPT = 4096, 1024, 255  # of probe/probe.h
-MOST_FILES = 8 << 30  # bytes a contender may have in its folder
+SHARED_LENGTH, SPEEDS, SPEEDS_KEPT = 4096, 1024, 255  # constants of probe/probe.h
+MOST_FILES = 8 << 30  # the most bytes that a contender may have in its folder
 MEMORY_FOLDER = "/dev/shm"
-PROBE = "build/bench-cpp/probe/libflyring_probe.so"  # below the root of the tree whose programs run
+PROBE = "build/bench-cpp/probe/libflyring_probe.so"  # relative to the tree whose programs run
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Failure(Exception):
-    """A contender ended, hung or answered nonsense. The text is for the report."""
+    """A contender ended, hung, or gave an invalid answer. The text is for the report."""
 
 
 class Cannot(Failure):
-    """The peer itself says that it has no such combination."""
+    """The peer reports that it does not support this combination."""
 
 
 def die_with_parent() -> None:
@@ -53,7 +53,7 @@ class Process:
                 stderr=file,
                 cwd=root,
                 env=dict(env),
-                start_new_session=True,  # so that Ctrl-C is the driver's affair, and a whole group can be ended
+                start_new_session=True,  # so that only the driver gets Ctrl-C, and the whole group can be ended
                 preexec_fn=die_with_parent,
             )
         assert self.popen.stdin and self.popen.stdout
@@ -65,7 +65,7 @@ class Process:
             self.input.write(line.encode() + b"\n")
             self.input.flush()
         except BrokenPipeError:
-            pass  # reading its answer says why
+            pass  # reading its answer reports the reason
 
     def signal(self, number: int) -> None:
         try:
@@ -78,7 +78,7 @@ class Process:
         return "\n".join(line[:300] for line in lines[-5:])
 
     def close(self, patience: float) -> None:
-        """End of input, then SIGTERM, then SIGKILL."""
+        """Ends the process: end of input, then SIGTERM, then SIGKILL."""
         try:
             self.input.close()
         except BrokenPipeError:
@@ -90,12 +90,12 @@ class Process:
                 break
             except subprocess.TimeoutExpired:
                 pass
-        self.signal(signal.SIGKILL)  # what it may have left behind
+        self.signal(signal.SIGKILL)  # also kills children that it left
         self.output.close()
 
 
 def answers(processes: Sequence[Process], silence: float) -> list[dict[str, Any]]:
-    """The next line of each of them. Failure if one ends, or if one is silent for too long."""
+    """Returns the next line of each process. Failure if one ends or is silent for too long."""
     got: dict[Process, dict[str, Any]] = {}
     deadline = time.monotonic() + silence
     while len(got) < len(processes):
@@ -122,7 +122,7 @@ def answers(processes: Sequence[Process], silence: float) -> list[dict[str, Any]
 
 
 def ended(process: Process) -> Failure:
-    """What to say of a process whose output ended."""
+    """Returns the error for a process whose output ended."""
     try:
         status = process.popen.wait(2)
     except subprocess.TimeoutExpired:
@@ -137,25 +137,25 @@ def ended(process: Process) -> Failure:
 
 
 def thread_times(pid: int) -> dict[str, tuple[int, int]]:
-    """Of each thread: nanoseconds that it ran, and that it could have run but waited for its core."""
+    """Returns for each thread the nanoseconds that it ran, and that it was runnable but waited for its core."""
     found = {}
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
             ran, waited, _ = path.read_text().split()
         except (OSError, ValueError):
-            continue  # it ended just now, or this kernel does not count
+            continue  # the thread has ended, or this kernel has no such counts
         found[path.parent.name] = int(ran), int(waited)
     return found
 
 
 def waited_ns(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> int:
-    """How long others had the core of the thread that ran most, which is the one that is measured."""
+    """Returns how long others used the core of the thread that ran most, which is the measured one."""
     times = [(ran - before.get(t, (0, 0))[0], waited - before.get(t, (0, 0))[1]) for t, (ran, waited) in after.items()]
     return max(0, max(times, default=(0, 0))[1])
 
 
 class Group:
-    """All sides of one contender in one table, and what they need beside them. Parked unless it is their turn."""
+    """All sides of one contender in one table, with their extra processes. They are parked between their turns."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Group:
             process.signal(number)
 
     def turn(self, slices: int, kind: str) -> dict[str, dict[str, Any]]:
-        """One turn; the answers of all sides."""
+        """Does one turn. Returns the answers of all sides."""
         self.signal_extras(signal.SIGCONT)
         before = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
         try:
@@ -228,12 +228,13 @@ class Group:
         finally:
             self.signal_extras(signal.SIGSTOP)
             after = {s: thread_times(p.popen.pid) for s, p in self.sides.items()}
-            # Sides that share a core wait for each other, and a sleeper waits for its core at each wake-up.
+            # The own wait: sides that share a core wait for each other, and a sleeper waits for its core at each
+            # wake-up.
             own = len(self.sides) > 2 or self.contender.wait_in(self.table) == "block"
             self.waited = 0 if own else max(waited_ns(before[s], after[s]) for s in self.sides)
 
     def speeds(self, probes: int) -> list[tuple[float, float]]:
-        """How fast the two cores were at each of the last so many probes, in instructions per nanosecond."""
+        """Returns the speed of the two cores at each of the last `probes` probes, in instructions per nanosecond."""
         page = Path(self.folder, "shared").read_bytes()
         sides = []
         for at in (SPEEDS, 2 * SPEEDS):
@@ -251,12 +252,12 @@ class Group:
                 try:
                     size += os.lstat(os.path.join(folder, name)).st_blocks * 512
                 except FileNotFoundError:
-                    pass  # the contender removed it just now
+                    pass  # the contender has just removed it
         if size > MOST_FILES:
             raise Failure(f"its files grew to {size / 2**30:.1f} GiB")
 
     def close(self) -> None:
-        """The orderly end: the input of every side ends, then that of the extras."""
+        """Ends all sides properly, and then the extra processes."""
         self.signal_extras(signal.SIGCONT)
         for process in self.sides.values():
             try:
@@ -276,6 +277,6 @@ class Group:
         for process in self.extras:
             process.close(patience)
         shutil.rmtree(self.folder, ignore_errors=True)
-        for left in Path(MEMORY_FOLDER).glob(f"{Path(self.folder).name}*"):  # of those with a namespace of their own
+        for left in Path(MEMORY_FOLDER).glob(f"{Path(self.folder).name}*"):  # those with own namespaces
             left.unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers to whom little comes: what they take of a core, and how long a message is on its way (bench/PEER.md: idle,
-paced).
+"""Readers that get few messages: their share of a core, and the latency of messages (bench/PEER.md: idle, paced).
 
-These figures do not depend on where two cores are: no raw line, no classes of placement.
+These figures do not depend on the placement of cores, so there is no raw line and there are no classes.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from driver.stats import Spread
 from driver.text import ns_text, range_text
 
 SCENARIOS = ("idle", "paced")
-SETTLE = 5.0  # seconds (or as long as it is measured) until a reader sleeps, and a JVM has compiled its wait
-CAP = 0.1  # seconds a reader sleeps at most at a time (spec/channel.md 6.16)
+SETTLE = 5.0  # seconds (or the length of the measurement) until a reader sleeps, and a JVM has compiled its wait
+CAP = 0.1  # seconds: the longest sleep of a reader (spec/channel.md 6.16)
 PERCENTILES = (50, 90, 99, 99.9)
 
 
 class Sleeping:
-    """The rounds of one contender, whose sides are started."""
+    """The rounds of one contender, whose sides are running."""
 
     def __init__(self, group: Group, seconds: float) -> None:
         self.group = group
@@ -45,7 +44,7 @@ class Sleeping:
             yield self.paced(self.seconds)
 
     def idle(self) -> dict[str, Any]:
-        """Every reader waits until the sender says that it is over, which is `seconds` later. Of each reader: shares of a
+        """Lets every reader wait until the sender ends the turn after `seconds`. Returns each reader's shares of a
         core, and how often its thread slept."""
         sides = self.group.sides
         readers = {side: process for side, process in sides.items() if side[0] == "b"}
@@ -66,7 +65,8 @@ class Sleeping:
         }
 
     def look(self, side: str, process: Process) -> tuple[int, int, int]:
-        """How long the reading thread ran until now, and all threads, in nanoseconds; how often the former slept."""
+        """Returns the run time of the reading thread and of all threads, in ns, and how often the reading thread
+        slept."""
         pid, thread = process.popen.pid, str(self.group.opened[side]["thread"])
         times = thread_times(pid)
         for line in Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines():
@@ -75,7 +75,7 @@ class Sleeping:
         raise OSError("this kernel does not count how often a thread sleeps")
 
     def paced(self, seconds: float) -> dict[str, Any]:
-        """The reader's process, from its first message to the last; the latency of each."""
+        """Measures the reader's process from its first message to the last, and the latency of each message."""
         count = max(1, round(seconds * self.group.table.rate))
         replies = self.group.tell(f"turn {count} paced")
         received = replies["b"]
@@ -94,7 +94,7 @@ class Sleeping:
 
 
 def values(results: Results, table: Table, contender: str, metric: str) -> list[float]:
-    """Of each round. Of idle: the worst reader's."""
+    """Returns the metric of each round; for idle, the worst reader's."""
     rounds = results.sleeping(table).get(contender, [])
     if table.scenario == "idle":
         return [max(figures[metric]) / (figures["seconds"] if metric == "wakes" else 1) for figures in rounds]
@@ -151,8 +151,8 @@ def share_text(share: float) -> str:
 def judge(
     results: Results, table: Table, target: Mapping[str, Any], contenders: Sequence[str]
 ) -> list[tuple[str, str, bool | None]]:
-    """Of each contender: its title, what was measured, and whether that reaches the target. Medians over rounds;
-    of idle, whose limits are never to be crossed, the worst reader of the worst round."""
+    """Returns for each contender its title, the figures, and whether they reach the target. Uses medians over rounds;
+    for idle, whose limits must always hold, the worst reader of the worst round."""
     metric = target["metric"]
     found: list[tuple[str, str, bool | None]] = []
     for contender in contenders:
@@ -172,7 +172,7 @@ def judge(
 
 
 def beside(results: Results, table: Table, target: Mapping[str, Any], contender: str) -> tuple[str, bool | None]:
-    """at_most = { times, of }: of those the one with the least figure."""
+    """Judges a target at_most = { times, of }: compares with the best contender of `of`."""
     metric, limit = target["metric"], target["at_most"]
     mine = statistics.median(values(results, table, contender, metric))
     others = {

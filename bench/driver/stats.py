@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From slices to figures: medians over rounds, merged histograms."""
+"""Makes figures from slices: medians over rounds, and merged histograms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-FEWEST_ROUNDS = 5  # that a figure needs to be judged by, and a class to be shown
+FEWEST_ROUNDS = 5  # that a figure needs for a judgement, and a class to be shown
 FEW_ROUNDS = 3  # that a contender needs to be shown beside others in a class that is shown
 FEWEST_ABOVE = 10  # samples above a percentile that is shown
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
@@ -33,24 +33,24 @@ class Slice:
     before: float
     after: float
     lost: int = 0
-    timed: int = 0  # of a stream: those that came after the clock started; 0: all
-    start: int = 1  # which start of its processes
+    timed: int = 0  # in a stream: messages after the clock was started; 0: all
+    start: int = 1  # the number of the start of its processes
     speed: float = 1.0  # of the slower core at the slower of the two probes, as a share of its usual speed
-    waited: float = 0.0  # of its turn: the share that a side waited because something else ran on its core
+    waited: float = 0.0  # the share of its turn that a side waited while other processes used its core
     # Not in the raw data; placement.py finds them for the whole run.
     placement: str = ""  # name of its class; "": dropped
-    dropped: str = ""  # why
+    dropped: str = ""  # why it is dropped
 
     @property
     def floor(self) -> float:
-        """The raw round trip, nanoseconds."""
+        """The raw round trip, in nanoseconds."""
         return (self.before + self.after) / 2
 
     @property
     def each_ns(self) -> float:
-        """Per message or round trip."""
+        """Nanoseconds per message or round trip."""
         messages = self.timed or self.count
-        return self.ns / messages if messages else math.inf  # a lossy contender may have lost them all
+        return self.ns / messages if messages else math.inf  # a lossy contender may have lost all messages
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Figure:
-    """What untimed slices of one class gave. `value`: nanoseconds per round trip, or messages per second."""
+    """The result of untimed slices of one class. `value`: nanoseconds per round trip, or messages per second."""
 
     value: Spread  # over rounds; a round's value is the mean of its slices
     floor: Spread  # over rounds
-    ratio: Spread  # over slices: the value to the floor; of a rate: messages in the time of one raw round trip
+    ratio: Spread  # over slices: the value divided by the floor; for a rate: messages in the time of one raw round trip
     above_floor: float  # nanoseconds, median over slices
     rounds: int
     starts: int
@@ -81,14 +81,14 @@ class Figure:
 
 
 class Speeds:
-    """What is usual of the two cores: what they exceed at one probe of ten. Of the last few minutes, since clocks change
-    with the weather."""
+    """The usual speed of the two cores: the speed that they exceed at one probe in ten. Covers the last few minutes,
+    because clock rates change."""
 
     def __init__(self) -> None:
         self.known: tuple[deque[float], deque[float]] = (deque(maxlen=500), deque(maxlen=500))
 
     def shares(self, probes: Sequence[tuple[float, float]]) -> list[float]:
-        """Of the slower core at each probe, its share of its usual speed."""
+        """Returns for each probe the slower core's share of its usual speed."""
         found = []
         for probe in probes:
             for known, speed in zip(self.known, probe, strict=True):
@@ -99,7 +99,7 @@ class Speeds:
 
 
 def figure(slices: Iterable[Slice], scenario: str, class_: str, fewest: int = FEWEST_ROUNDS) -> Figure | None:
-    """None if fewer rounds than `fewest` have slices of this class."""
+    """Returns the figure; None if fewer rounds than `fewest` have slices of this class."""
     kind = "timed" if scenario == "schedule" else "mean"
     mine = [s for s in slices if s.round > 0 and s.kind == kind and s.placement == class_]
     rounds: dict[int, list[Slice]] = {}
@@ -132,13 +132,13 @@ def rounds_in(slices: Iterable[Slice], class_: str, kind: str) -> int:
 
 
 def majority(slices: Iterable[Slice]) -> str | None:
-    """The class that most slices fell into."""
+    """Returns the class with most slices."""
     found = Counter(s.placement for s in slices if s.round > 0 and s.placement)
     return max(found, key=lambda c: found[c]) if found else None
 
 
 def new_histogram() -> Any:
-    """1 ns to 4.3 s, the range of a sample, to three digits."""
+    """Makes a histogram from 1 ns to 4.3 s, the range of a sample, with three digits."""
     return HdrHistogram(1, 1 << 32, 3)
 
 
@@ -156,7 +156,7 @@ def record(histogram: Any, samples: npt.NDArray[np.uint32]) -> None:
 
 @dataclass(frozen=True)
 class Latency:
-    """A merged histogram: distinct values and how many samples are at or below each."""
+    """A merged histogram: distinct values, and the number of samples at or below each."""
 
     values: npt.NDArray[np.int64]
     cumulative: npt.NDArray[np.int64]
@@ -185,8 +185,8 @@ class Latency:
         return int(self.values[-1])
 
     def beyond(self, more: float) -> tuple[int, float, float]:
-        """Of the samples that are so much longer than the median: their number, and the sum of what they are longer. And
-        the sum of all samples."""
+        """Returns the number of samples that exceed the median by more than `more`, the sum of their excesses, and the
+        sum of all samples."""
         counts = np.diff(self.cumulative, prepend=0)
         median = float(self.values[np.searchsorted(self.cumulative, (self.count + 1) // 2)])
         long = self.values > median + more
@@ -194,14 +194,14 @@ class Latency:
         return int(counts[long].sum()), sums, float((self.values * counts).sum())
 
     def percentile(self, percent: float) -> float | None:
-        """None if fewer than ten samples lie above it."""
+        """Returns a percentile; None if fewer than ten samples lie above it."""
         rank = int(np.ceil(self.count * percent / 100 - 1e-6))
         if self.count - rank < FEWEST_ABOVE:
             return None
         return float(self.values[np.searchsorted(self.cumulative, max(rank, 1))])
 
     def curve(self, points: int = 200) -> tuple[list[float], list[float]]:
-        """Values at 1 / (1 - quantile) from 1 to 100 000, evenly on a logarithmic axis."""
+        """Returns values at 1 / (1 - quantile) from 1 to 100 000, spaced evenly on a logarithmic axis."""
         xs, ys = [], []
         for x in np.logspace(0, 5, points):
             value = self.percentile(100 * (1 - 1 / x))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a run arranged for reading, the same for the page and for Markdown: tables of text."""
+"""The figures of a run as tables of text, for the page and for Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from driver.stats import FEW_ROUNDS, FEWEST_ROUNDS, PERCENTILES, Figure, Latency
 from driver.targets import Verdict, verdicts
 from driver.text import bytes_text, ns_text, range_text, ratio_text, value_text
 
-INTERRUPTED = 1000  # nanoseconds more than the median: the round trip was interrupted
+INTERRUPTED = 1000  # a round trip that exceeds the median by so many nanoseconds was interrupted
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Part:
     table: Table
     class_: str
     main: bool
-    ranking: tuple[tuple[str, Figure], ...]  # the best first
+    ranking: tuple[tuple[str, Figure], ...]  # best first
     figures: Grid
     percentiles: Grid | None
     latencies: tuple[tuple[str, Latency], ...]
@@ -48,12 +48,12 @@ class Summary:
         )
 
     def of_table(self, table: Table) -> list[Part]:
-        """The class with most slices first."""
+        """Returns the parts of a table; the class with most slices comes first."""
         return sorted((p for p in self.parts if p.table.name == table.name), key=lambda p: not p.main)
 
 
 def part(results: Results, table: Table, class_: str) -> Part | None:
-    """None if no contender has five rounds in it. Those with three are shown with the others."""
+    """Returns one part; None if no contender has five rounds in it. Contenders with three rounds are shown, too."""
     contenders = results.contenders(table)
     figures = [(c, f) for c in contenders if (f := results.figure(table, c, class_, FEW_ROUNDS)) is not None]
     if not any(f.rounds >= FEWEST_ROUNDS for _, f in figures):
@@ -64,7 +64,7 @@ def part(results: Results, table: Table, class_: str) -> Part | None:
         figures.sort(key=lambda pair: -pair[1].value.median)
     found = [(c, results.latency(table, c, class_, FEW_ROUNDS)) for c, _ in figures]
     latencies = tuple((c, latency) for c, latency in found if latency is not None)
-    if table.scenario == "schedule":  # all keep the rate, or should: the median says more
+    if table.scenario == "schedule":  # all should keep the rate, so the median says more
         order = {c: latency.percentile(50.0) or 0.0 for c, latency in latencies}
         figures.sort(key=lambda pair: order.get(pair[0], float("inf")))
         latencies = tuple(sorted(latencies, key=lambda pair: order[pair[0]]))
@@ -131,8 +131,7 @@ def percentiles_grid(results: Results, table: Table, latencies: Sequence[tuple[s
 
 
 def interruptions_text(latency: Latency) -> tuple[str, str]:
-    """Round trips that took so much longer than the median: how many a second, and the share of the time that lies
-    beyond the median."""
+    """Returns how many round trips per second were interrupted, and the share of time that they exceed the median."""
     count, beyond, all_ = latency.beyond(INTERRUPTED)
     return f"{count / all_ * 1e9:.0f} a second", f"{100 * beyond / all_:.2f} %"
 
@@ -142,8 +141,8 @@ def groups_of(results: Results, contenders: Sequence[str]) -> tuple[str, ...]:
 
 
 def headline(results: Results, parts: Sequence[Part]) -> Grid:
-    """Flyring's best row for each program of each headline table, beside the floor and the best of what else the same
-    language has: in the class with most slices in which both have five rounds, or else Flyring alone."""
+    """Returns Flyring's best row for each program of each headline table, with the floor and the best other contender
+    in the same language. Uses the largest class in which both have five rounds; else shows only Flyring."""
     rows = []
     for table in (t for t in results.tables if t.headline):
         of_table = sorted((p for p in parts if p.table.name == table.name), key=lambda p: not p.main)
@@ -160,7 +159,7 @@ Ranked = tuple[str, Figure]
 
 
 def best_two(results: Results, p: Part, label: str) -> list[tuple[Ranked, Ranked | None]]:
-    """Flyring's best of one language, and the best other. Nothing if Flyring has no figure here."""
+    """Returns Flyring's best row in one language, and the best other one. Empty if Flyring has no figure here."""
     of_label = [
         (c, f) for c, f in p.ranking if f.rounds >= FEWEST_ROUNDS and results.run["contenders"][c]["label"] == label
     ]
@@ -187,7 +186,7 @@ def group(results: Results, contender: str) -> str:
 
 
 def left_out(results: Results, parts: Sequence[Part]) -> dict[str, list[tuple[str, str, str]]]:
-    """Everybody a table asked for who has no figure in a class that is shown, and why."""
+    """Returns the contenders of each table without a figure in a shown class, and why."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     for entry in results.run["left_out"]:
         found.setdefault(entry["table"], []).append(
@@ -198,7 +197,7 @@ def left_out(results: Results, parts: Sequence[Part]) -> dict[str, list[tuple[st
         of_table = sorted((p for p in parts if p.table.name == table.name), key=lambda p: not p.main)
         shown = {p.class_: {c for c, _ in p.ranking} for p in of_table}
         if not shown:
-            shown = {c: set() for c in results.classes_of(table)[:1]}  # nobody has five rounds in any class
+            shown = {c: set() for c in results.classes_of(table)[:1]}  # no contender has five rounds in any class
         for contender in results.contenders(table):
             if (table.name, contender) in failed:
                 continue
@@ -212,7 +211,7 @@ def left_out(results: Results, parts: Sequence[Part]) -> dict[str, list[tuple[st
 
 
 def slices_text(slices: Sequence[Slice]) -> str:
-    """Where the slices of one contender went."""
+    """Describes how many slices of one contender are in which class."""
     count = Counter(f"dropped ({s.dropped})" if s.dropped else s.placement for s in slices)
     return ", ".join(f"{n} slices {c}" for c, n in count.items()) or "no slice"
 
@@ -226,7 +225,7 @@ def dropped(results: Results) -> dict[str, tuple[dict[str, int], int]]:
 
 
 def picture_part(results: Results, summary: Summary, name: str) -> Part | None:
-    """The main part of the table that tables.toml names for a picture of the README."""
+    """Returns the main part of the table that tables.toml names for a picture in the README."""
     return next((p for p in summary.parts if p.table.picture == name and p.main), None)
 
 

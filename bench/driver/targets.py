@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Flyring must show (tables.toml), held against what was measured. A report, never an exit status."""
+"""Compares the measurements with Flyring's targets (tables.toml). Only a report, without effect on the exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from driver.text import ns_text, rate_text
 
 @dataclass(frozen=True)
 class Verdict:
-    """`reached` is None where there is nothing to compare."""
+    """`reached` is None if there is nothing to compare."""
 
     table: str
     text: str
@@ -32,8 +32,8 @@ def verdicts(results: Results) -> list[Verdict]:
 
 
 def judge(results: Results, table: Table, target: Mapping[str, Any]) -> list[Verdict]:
-    """One verdict, or with take = "every" one for each contender. Where the target names no class: in the class with most
-    slices in which all that it compares have figures."""
+    """Returns one verdict, or with take = "every" one for each contender. Without a class in the target, uses the
+    largest class in which all compared contenders have figures."""
     text = target["text"]
     mine = [c for c in results.contenders(table) if matches(c, target["contender"])]
     if table.scenario in sleeping.SCENARIOS:
@@ -64,7 +64,7 @@ def judge(results: Results, table: Table, target: Mapping[str, Any]) -> list[Ver
 def first(
     results: Results, table: Table, target: Mapping[str, Any], classes: Sequence[str], mine: Sequence[str], text: str
 ) -> Verdict | None:
-    """The verdict of the first class that allows one; else what figures of fewer rounds say, undecided."""
+    """Returns the verdict of the first class that allows one; else an undecided one from figures of fewer rounds."""
     undecided = None
     for fewest in (FEWEST_ROUNDS, FEW_ROUNDS):
         for class_ in classes:
@@ -82,7 +82,7 @@ def first(
 
 @dataclass(frozen=True)
 class Value:
-    """The metric of one contender. Better is less, or of rates more."""
+    """The metric of one contender. Less is better; for rates, more."""
 
     contender: str
     title: str
@@ -159,7 +159,7 @@ def reference(
     mine: Value,
     fewest: int,
 ) -> Value | None:
-    """What is compared with: the best of the others, or the slower of a mixed pair's own pairs."""
+    """Returns the value to compare with: the best of the others, or the slower of a mixed pair's own pairs."""
     if of == "own pairs":
         pairs = [
             Value.of(results, table, c, class_, target, fewest)

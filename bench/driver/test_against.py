@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--against: the ratio and its interval, made-up runs with a known difference, and a commit of a small repository."""
+"""--against: the ratio and its interval, artificial runs with a known difference, and a commit of a small
+repository."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ HERE, THERE = "cpp/flyring-claim", f"cpp/flyring-claim@{OTHER}"
 def two_sides(
     slower: float, starts: int, noise: float = 0.01, drift: float = 1.0, seed: int = 3, **more: Any
 ) -> tuple[list[Slice], list[Slice]]:
-    """Slices of two trees, of which the one here takes `slower` times as long, in turns: here there, there here."""
+    """Returns slices of two trees that take turns (here there, there here); the tree here takes `slower` times as
+    long."""
     random = np.random.default_rng(seed)
     here: list[Slice] = []
     there: list[Slice] = []
@@ -112,7 +114,7 @@ def test_a_core_that_is_slow_for_both_is_no_reason_to_drop_a_turn() -> None:
     mine, other = ([s for s in found if s.contender == c] for c in (HERE, THERE))
     (ratio,) = ratios(mine, other, "rtt")
     assert (ratio.starts, round(ratio.ratio, 6)) == (10, 1.0)
-    assert len(paired(mine, there, "all")) == 4  # in the others one side alone was slow
+    assert len(paired(mine, there, "all")) == 4  # in the others only one side was slow
 
 
 def test_few_starts_are_no_verdict() -> None:
@@ -212,13 +214,13 @@ def test_two_trees_take_turns_start_for_start(tmp_path: Path, catalogue: Catalog
     warm_up = "".join(sorted(set(log.read_text())))
     assert warm_up == "ht"
     turns = log.read_text()
-    assert turns.count("htthht") >= 2 and turns.count("thhtth") >= 1  # the other begins in every second start
+    assert turns.count("htthht") >= 2 and turns.count("thhtth") >= 1  # the other side begins in every second start
     assert left_behind() - before == set()
 
 
 def test_starts_end_when_the_interval_is_narrow(tmp_path: Path, catalogue: Catalogue) -> None:
     table = catalogue.tables["stream-32"]
-    row = Row(table, *(misbehaving(catalogue, "pass", id=n) for n in "ht"))  # always the same: no spread
+    row = Row(table, *(misbehaving(catalogue, "pass", id=n) for n in "ht"))  # constant times, without spread
     runner, results = measured(tmp_path, table, [row], None)
     (ratio,) = runner.ratios(row)
     assert (ratio.starts, ratio.low, ratio.high) == (FEWEST_STARTS, 1.0, 1.0)
@@ -241,7 +243,7 @@ def test_a_side_that_fails_ends_its_row_and_no_other(tmp_path: Path, catalogue: 
 
 
 def repository(folder: Path) -> str:
-    """A repository with a driver of its own, whose contenders are not those of this tree. Its commit."""
+    """Makes a repository with its own driver and other contenders than this tree. Returns its commit."""
     (folder / "bench/driver").mkdir(parents=True)
     (folder / "bench/tables.toml").write_text(
         '[[table]]\nname = "rtt-32"\ntitle = "t"\nscenario = "rtt"\nsize = 32\nmode = "write"\nwait = "spin"\n'
@@ -283,7 +285,7 @@ def test_a_commit_is_measured_by_its_own_programs(tmp_path: Path, monkeypatch: p
     assert other.build(["cpp/flyring-claim"]) == {"java": "no"}
     assert (other.root / "built").read_text() == "1"
     again = against.checkout(commit[:8], tmp_path / "repository", tmp_path / "against")
-    assert (again.root / "built").exists()  # kept
+    assert (again.root / "built").exists()  # the tree is kept
 
 
 def test_a_commit_that_is_not_there_is_named(tmp_path: Path) -> None:

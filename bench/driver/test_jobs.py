@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that workers share, bursts, and what is compared with the same language's inbox."""
+"""Jobs that workers share, bursts, and comparisons with the same language's inbox."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_what_workers_say_is_checked(tmp_path: Path, catalogue: Catalogue, wrong
 
 
 def turn(catalogue: Catalogue, table: str, name: str, slices: int = 3) -> dict[str, dict[str, Any]]:
-    """A turn of a real contender, and an orderly end."""
+    """Does a turn of a real contender, and ends it properly."""
     if not BUILT[name.partition("/")[0]]:
         pytest.skip("not built: ./dev bench --quick")
     before = left_behind()
@@ -162,7 +162,7 @@ def test_one_worker_gets_all_jobs(catalogue: Catalogue, program: str, how: str) 
 @pytest.mark.parametrize("program", list(BUILT))
 @pytest.mark.parametrize("how", ["flyring-inbox", "flyring-queue"])
 def test_bursts_are_read(catalogue: Catalogue, program: str, how: str) -> None:
-    replies = turn(catalogue, "queue-burst-32", f"{program}/{how}", 9)  # the last ones are longer than a burst
+    replies = turn(catalogue, "queue-burst-32", f"{program}/{how}", 9)  # the last slices are longer than a burst
     for sent, received in zip(replies["a"]["slices"], replies["b"]["slices"], strict=True):
         assert sent["count"] == received["count"] >= 64 and sent["ns"] > 0
     assert replies["a"]["slices"][-1]["count"] > 4096

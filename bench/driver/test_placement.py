@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of placement: of made-up probes, of an AMD machine whose cores moved, and of an Intel machine that had one class."""
+"""Classes of placement: with artificial probes, an AMD machine whose cores moved, and an Intel machine with one
+class."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def slices_at(raw_lines: Iterable[float], contender: str = "c", after: float = 1
 
 
 def around(middle: float, spread: float, count: int, seed: int = 1) -> list[float]:
-    """Raw lines whose logarithms are normal."""
+    """Returns raw lines whose logarithms are normally distributed."""
     return [float(x) for x in middle * np.exp(np.random.default_rng(seed).normal(0, spread, count))]
 
 
@@ -37,7 +38,7 @@ def around(middle: float, spread: float, count: int, seed: int = 1) -> list[floa
     ("raw_lines", "expected"),
     [
         ([100.0] * 20, ["all"]),
-        ([100.0, 101.0] * 10, ["all"]),  # a clock of few steps has no spread
+        ([100.0, 101.0] * 10, ["all"]),  # a coarse clock, so there is no spread
         (around(100, 0.03, 200), ["all"]),
         (around(290, 0.08, 200), ["all"]),
         (around(290, 0.2, 2000), ["all"]),
@@ -45,7 +46,7 @@ def around(middle: float, spread: float, count: int, seed: int = 1) -> list[floa
         (around(117, 0.03, 390) + around(540, 0.04, 10), ["near", "far"]),
         (around(117, 0.03, 120) + around(540, 0.04, 80) + [150.0, 200.0, 250.0, 300.0, 400.0], ["near", "far"]),
         (around(52, 0.03, 20) + around(120, 0.04, 200) + around(560, 0.04, 80), ["near", "middle", "far"]),
-        (around(117, 0.03, 200) + [1800.0] * (FEWEST_PROBES // 2 - 1), ["all"]),  # too few to be a class
+        (around(117, 0.03, 200) + [1800.0] * (FEWEST_PROBES // 2 - 1), ["all"]),  # too few for a class
         (around(560, 0.03, 200) + [700.0, 800.0, 1000.0, 1300.0, 2000.0, 3700.0], ["all"]),
         ([], []),
     ],
@@ -90,7 +91,7 @@ def test_what_most_slices_of_a_contender_show_is_no_reason_to_drop_them() -> Non
 
 
 def test_a_program_that_runs_beside_all_contenders_is_no_contenders_own() -> None:
-    """One contender has a driver process that takes a third of a core, which is its own."""
+    """One contender has a driver process that takes a third of a core, which counts as its own."""
     lines = around(117, 0.01, 20)
     found, _ = classify([*slices_at(lines, "spins"), *slices_at(lines, "with driver", waited=0.3)])
     assert all(s.placement for s in found)
@@ -122,7 +123,7 @@ def results_of(folder: Path, catalogue: Catalogue, tables: Sequence[Table], slic
 
 @pytest.fixture
 def amd(tmp_path: Path, catalogue: Catalogue) -> Results:
-    """Two tables, some of the contenders, of a run of 2026-11-22 in which the cores moved every few minutes."""
+    """Two tables with some contenders, from a run of 2026-11-22 in which the cores moved every few minutes."""
     with lzma.open(DATA / "amd-2026-11-22.jsonl.xz", "rt") as file:
         slices = [slice_from(line) for line in file]
     tables = [catalogue.tables[name] for name in ("rtt-32", "stream-32")]
@@ -138,7 +139,7 @@ def test_amd_both_placements_are_seen(amd: Results) -> None:
 
 
 def test_amd_nobody_is_missing_in_either_placement(amd: Results) -> None:
-    """Flyring had three or four far rounds in each table, Aeron five: all of Flyring's were left out."""
+    """Flyring had three or four far rounds in each table, and Aeron five; once all of Flyring's were left out."""
     summary = Summary.of(amd)
     for table in amd.tables:
         near, far = summary.of_table(table)
@@ -170,9 +171,12 @@ def test_amd_a_target_of_cores_far_apart_says_what_few_rounds_say(amd: Results) 
     assert "1.15 times Java 25: Aeron IPC tryClaim" in far[1].measured
 
 
-# Of the Intel machine there is a report, without raw data. It tells: round trips of the raw line 252 to 346 ns, without two
-# modes; of the stream slices of Flyring's contenders and of the bare ring few were dropped, of those of Agrona 38 or 39 of 40, as
-# "mixed": the raw line before and after differed by more than 15 %, or a core was more than 10 % slower than usual. The report does not
+# Of the Intel machine there is a report, without raw data. It tells: round trips of the raw line 252 to 346 ns, without
+# two
+# modes; of the stream slices of Flyring's contenders and of the bare ring few were dropped, of those of Agrona 38 or 39
+# of 40, as
+# "mixed": the raw line before and after differed by more than 15 %, or a core was more than 10 % slower than usual. The
+# report does not
 # say which. So these slices are made up, with the one and with the other.
 INTEL_KEPT = ("cpp/bare-ring", "cpp/flyring-claim", "java17/flyring-claim", "java25/flyring-claim")
 INTEL_DROPPED = ("java25/agrona-onetoone-claim", "java17/agrona-manytoone", "java25/agrona-manytoone")
@@ -206,7 +210,7 @@ def test_intel_one_wide_mode_is_one_class(tmp_path: Path, catalogue: Catalogue, 
 
 
 def test_an_old_run_is_read_with_its_percentiles(tmp_path: Path) -> None:
-    """Histograms of then were merged by class while the run went on."""
+    """The histograms of old runs were merged by class during the run."""
     old = ROOT / "bench/results/2026-11-22-amd-epyc-9"
     folder = tmp_path / "run"
     (folder / "histograms").mkdir(parents=True)

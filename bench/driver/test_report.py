@@ -12,7 +12,7 @@ MEANS = {"cpp/flyring-claim": 108.0, "cpp/raw-line": 101.0, "cpp/boost-spsc": 15
 
 
 class Checker(HTMLParser):
-    """Are all elements closed, all ids different, all references to them right?"""
+    """Checks that all elements are closed, all ids are different, and all references to them are valid."""
 
     EMPTY = ("meta", "br", "link", "img")
 

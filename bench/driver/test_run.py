@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement itself, with two C++ contenders for a second each, and with peers that misbehave."""
+"""The measurement, with two C++ contenders for a second each, and with faulty peers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_rounds_are_spread_over_starts(tmp_path: Path, catalogue: Catalogue) -> 
 
 def test_who_fails_is_not_started_again_and_what_it_gave_is_kept(tmp_path: Path, catalogue: Catalogue) -> None:
     mark = tmp_path / "started"
-    code = f"os.path.exists({str(mark)!r}) and os._exit(1)"  # the mark is made when the first start ends
+    code = f"os.path.exists({str(mark)!r}) and os._exit(1)"  # the mark is made at the end of the first start
     failing = misbehaving(catalogue, code, id="a/x")
     (program, name) = failing.a
     ends = f"\nopen({str(mark)!r}, 'w')\n"
@@ -187,7 +187,7 @@ def test_an_extra_process_stands_still_while_it_is_not_its_turn(catalogue: Catal
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0]
 
     def stands_still() -> bool:
-        for _ in range(100):  # a signal takes its time
+        for _ in range(100):  # a signal takes some time
             if state() == "T":
                 return True
             time.sleep(0.01)

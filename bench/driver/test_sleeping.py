@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round trips of sleepers against their floor; readers to whom little comes, real ones and ones that misbehave."""
+"""Round trips of sleepers compared with their floor; readers that get few messages, real and faulty ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_interruptions_are_what_lies_beyond_the_median() -> None:
 
 
 def one_slice(catalogue: Catalogue, table: str, name: str) -> None:
-    """A round trip and more, and an orderly end."""
+    """Does at least one round trip, and ends the contender properly."""
     before = left_behind()
     cores = sorted(os.sched_getaffinity(0))
     contender = catalogue.contenders[name]

@@ -12,7 +12,7 @@ from driver.stats import Latency, Slice, Speeds, figure, histogram_of, majority
 def a_slice(
     number: int, ns: int, probes: tuple[float, float] = (100, 100), count: int = 10, kind: str = "mean", **more: Any
 ) -> Slice:
-    """In class "near" unless told otherwise."""
+    """Returns a slice, in class "near" by default."""
     return Slice("t", "c", number, kind, count, ns, *probes, **{"placement": "near", **more})
 
 
@@ -20,7 +20,7 @@ def test_a_core_is_slow_beside_its_own_usual_speed() -> None:
     speeds = Speeds()
     assert speeds.shares([(20.0, 10.0)] * 50) == [1.0] * 50
     assert speeds.shares([(16.0, 10.0), (20.0, 7.0), (20.0, 10.0)]) == [0.8, 0.7, 1.0]
-    assert speeds.shares([(10.0, 10.0)] * 600)[-1] == 1.0  # what lasts is usual
+    assert speeds.shares([(10.0, 10.0)] * 600)[-1] == 1.0  # a lasting speed becomes the usual one
 
 
 def test_a_figure_needs_five_rounds_of_its_class() -> None:
@@ -79,7 +79,7 @@ def test_histograms_merge_and_percentiles_need_ten_samples_above() -> None:
     assert (latency.count, latency.max) == (1000, 1000)
     assert latency.percentile(50) == 500
     assert latency.percentile(90) == 900
-    assert latency.percentile(99) == 990  # ten are above
+    assert latency.percentile(99) == 990  # ten samples are above it
     assert latency.percentile(99.9) is None
     xs, ys = latency.curve()
     assert xs[0] == 1 and ys[0] == 1 and ys == sorted(ys) and max(xs) <= 101

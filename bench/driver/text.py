@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for people."""
+"""Formats numbers for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from driver.stats import Spread
 
 
 def ns_text(ns: float) -> str:
-    """Three digits and a unit."""
+    """Formats ns with three digits and a unit."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(ns) >= size * 0.9995:
             return f"{three(ns / size)} {unit}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both reports say around the figures, in paragraphs without markup."""
+"""The texts around the figures in both reports, as paragraphs without markup."""
 
 from __future__ import annotations
 

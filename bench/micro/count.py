@@ -16,8 +16,9 @@ OPERATIONS = ("offer", "take", "claim", "poll", "batch")
 
 
 class Ring:
-    # Without a subscriber nothing holds offer, claim and batch back: what the extension does is all theirs. take and
-    # poll need messages, so they offer them, too.
+    # Without a subscriber nothing holds offer, claim and batch back, so all instructions of the extension are theirs.
+    # take
+    # and poll need messages, so they offer them, too.
 
     def __init__(self, folder: str, operation: str) -> None:
         path = os.path.join(folder, operation)

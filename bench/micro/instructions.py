@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions per message of C++ and of Python's C path, counted by callgrind, against the table instructions.toml.
+"""Compares the instructions per message of C++ and of Python's C path, counted by callgrind, with instructions.toml.
 
-Counts do not depend on what else the machine does, so this is how speed cannot rot unseen. A count of more than 5 %
-above the table's fails. The table has a section for each compiler: for one it does not know, nothing is compared.
+Counts do not depend on the machine's load, so they reveal slow losses of speed. A count of more than 5 % above the
+table's fails. The table has a section for each compiler; without one, nothing is compared.
 
     instructions.py            measure all and compare
     instructions.py --update   measure all and write this compiler's sections
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "micro"
 TABLE = HERE / "instructions.toml"
-FLAGS = ["-std=c++17", "-O2", "-g", "-DNDEBUG"]  # what cpp/CMakeLists.txt builds with, and never -march=native
+FLAGS = ["-std=c++17", "-O2", "-g", "-DNDEBUG"]  # the flags of cpp/CMakeLists.txt, and never -march=native
 
 TOLERANCE = 0.05
 # 32-byte messages in 1 MiB of 64-byte records: once around the ring, so that two rounds differ by whole ones. (Typed
@@ -42,7 +42,7 @@ def compiler(command: str) -> str:
 
 
 def compiler_of(extension: Path) -> str:
-    """What the extension says it was built with, which need not be the compiler of today: "gcc 12.2"."""
+    """Returns the compiler that the extension was built with, which may not be the current one: "gcc 12.2"."""
     content = extension.read_bytes()
     if clang := re.search(rb"clang version (\d+\.\d+)", content):
         name = f"clang {clang[1].decode()}"
@@ -50,7 +50,7 @@ def compiler_of(extension: Path) -> str:
         name = f"gcc {gcc[1].decode()}"
     else:
         name = "unknown compiler"
-    # Python's own flags come along: the one that some distributions add and that costs instructions.
+    # Python's own flags apply, too; some distributions add one that costs instructions.
     return name + (" -fstack-protector" if b"__stack_chk_fail" in content else "")
 
 
@@ -62,7 +62,7 @@ def run(command: list[str], **options: object) -> str:
 
 
 def callgrind(name: str, program: list[str], *options: str) -> list[Path]:
-    """Runs it; the files in the order in which they were written."""
+    """Runs a program. Returns callgrind's files in the order in which they were written."""
     out = BUILD / f"callgrind.{name}"
     for old in BUILD.glob(f"{out.name}*"):
         old.unlink()
@@ -73,13 +73,13 @@ def callgrind(name: str, program: list[str], *options: str) -> list[Path]:
 
 
 def count(file: Path, object_file: Path | None = None) -> int:
-    """Instructions in all of a callgrind file, or in those functions of it that are in one object file."""
+    """Returns the instructions in a callgrind file, or in its functions of one object file."""
     total, here, call = 0, object_file is None, False
     for line in file.read_text().splitlines():
         if line.startswith("ob=") and object_file is not None:
             here = Path(line[3:]).resolve() == object_file
         elif line.startswith("calls="):
-            call = True  # the next line is what the called function cost
+            call = True  # the next line has the cost of the called function
         elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
             if here and not call:
                 total += int(line.split()[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""faster-fifo, with serialisers of its user's own (its README, v1.3.1): bytes go as they are, without pickle."""
+"""faster-fifo with custom serialisers (see its README, v1.3.1): bytes are passed unchanged, without pickle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FasterFifo(Shared):
             """
 
     def make(self) -> Any:
-        # Its default of 1 MB, or more so that it holds as many messages as other queues do.
+        # Its default of 1 MB, or more, so that it holds as many messages as other queues.
         size = max(1_000_000, self.setup.slots * (self.setup.size + 8))
         return faster_fifo.Queue(size, loads=bytes, dumps=bytes)
 
@@ -45,7 +45,7 @@ class FasterFifo(Shared):
 
 
 class FasterFifoMany(FasterFifo):
-    """put_many, up to 64 messages a call, and get_many: "for the price of a single lock"."""
+    """put_many with up to 64 messages per call, and get_many: "for the price of a single lock"."""
 
     scenarios = ("stream",)
     waits = ("block",)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flyring as its README shows it: one channel, a publisher and a subscriber per side. The C++ and Java peers' `flyring`
-contenders open the same channel: the sides may be of different languages.
+"""Flyring as its README shows it: one channel, with a publisher and a subscriber on each side. The `flyring` contenders
+of the C++ and Java peers open the same channel, so the two sides may be of different languages.
 
-Calls without a timeout look once: the loops look again, which is no slower than leaving the wait to the calls.
+The calls have no timeout and look once. The loops repeat them, which is no slower than a call that waits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Flyring(Contender):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        # Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+        # For messages that are written whole, the ring is no larger than a cache. For messages in place, it is large
+        # enough that the reader can stay some way behind the writer.
         least = (128 if setup.whole else 512) * setup.size if setup.streaming else 0
         kind = setup.options.get("kind", "broadcast")
         senders = setup.producers if setup.streaming else 2
@@ -67,11 +68,11 @@ class Flyring(Contender):
             name = f"a{setup.number}" if setup.producer else "b"
             self.publisher = self.channel.publisher(name)
         if not setup.producer or not setup.streaming:
-            # A channel's first publisher has ring 0, and the driver opens b before a.
+            # The first publisher of a channel gets ring 0, and the driver opens b before a.
             rings = None if setup.streaming else [0 if setup.producer else 1]
             self.subscriber = self.channel.worker() if kind == "queue" else self.channel.subscriber(rings=rings)
         if not setup.streaming and int(setup.options.get("prefetch", 1)):
-            self.receive += PREFETCH  # whoever receives a message sends one next
+            self.receive += PREFETCH  # the side that receives a message sends the next one
 
     def names(self) -> dict[str, Any]:
         names: dict[str, Any] = {"size": self.setup.size, "limit": 256}
@@ -90,14 +91,14 @@ class Flyring(Contender):
 
 
 class OfferTake(Flyring):
-    """One message a call: copied in, copied out."""
+    """One message per call, copied into the ring and out of it."""
 
     send = OFFER
     receive = TAKE
 
 
 class ClaimTake(Flyring):
-    """Written in place, with struct.pack_into."""
+    """Messages written in place with struct.pack_into."""
 
     send = """
         while (space := claim(size)) is None:
@@ -117,7 +118,7 @@ class ClaimTake(Flyring):
 
 
 class SendTake(Flyring):
-    """One message a call, by calls that wait: asleep at once, without spinning."""
+    """One message per call, with calls that wait. They sleep at once, without spinning first."""
 
     scenarios = ("rtt", "idle")
     waits = ("block",)
@@ -134,7 +135,8 @@ class SendTake(Flyring):
 
 
 class OfferPoll(Flyring):
-    """Read in place: poll calls a handler for each of up to 256 messages, which compares it."""
+    """Messages read in place: poll calls a handler for each of up to 256 messages, and the handler checks the
+    message."""
 
     scenarios = ("rtt", "schedule", "stream", "burst")
 
@@ -177,7 +179,7 @@ class OfferPoll(Flyring):
         return super().names() | {"checker": self.checker, "checker_of_two": self.checker_of_two}
 
     def checker(self, must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Message], None], list[bytes]]:
-        """A handler for messages of producer 0, and a list to which it adds the end."""
+        """Returns a handler for the messages of producer 0, and a list to which the handler adds the end message."""
         arriving = Endless.over(self.expected(self.messages(0)))
         following = arriving.__next__
         ends: list[bytes] = []
@@ -197,7 +199,7 @@ class OfferPoll(Flyring):
         return (check if self.setup.whole else check_word), ends
 
     def checker_of_two(self, must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Message], None], list[bytes]]:
-        """The same for two producers, each in its order."""
+        """As checker(), for two producers. The messages of each must arrive in order."""
         arriving, arriving_too = (Endless.over(self.expected(self.messages(p))) for p in (0, 1))
         next_first, next_second = arriving.__next__, arriving_too.__next__
         first, second = next_first(), next_second()
@@ -230,7 +232,7 @@ class OfferPoll(Flyring):
 
 
 class Batch(OfferPoll):
-    """offer_batch: up to 256 messages a call, published at once; out with poll."""
+    """Publishes up to 256 messages per call with offer_batch, and receives them with poll."""
 
     scenarios = ("stream",)
     texts = OfferPoll.texts | {
@@ -256,10 +258,10 @@ class Batch(OfferPoll):
 
 
 class Numpy(Flyring):
-    """Records in numpy arrays: a message in the ring carries up to 256 of those of bench/PEER.md as rows of words.
+    """Records in numpy arrays: each message in the ring carries up to 256 of the messages of bench/PEER.md, as rows of words.
 
-    They are written through numpy.frombuffer(claim) and compared through numpy.frombuffer(message), in place, each word
-    of every row; in look mode the first column. It is the rows that are counted.
+    They are written in place through numpy.frombuffer(claim), and checked in place through numpy.frombuffer(message):
+    each word of every row, or in look mode only the first column. The rows are counted, not the messages in the ring.
     """
 
     scenarios = ("stream",)
@@ -322,12 +324,12 @@ class Numpy(Flyring):
 
 
 class TypedArrays(Flyring):
-    """Receives the PriceUpdates of another language's `flyring-typed` as arrays in place, and sums two of their fields;
-    the sums must be those of that many messages (bench/cpp/typed.cpp says what the fields hold)."""
+    """Receives the PriceUpdates of `flyring-typed` in another language as arrays in place, and sums two of their
+    fields. The sums must be right for that number of messages (bench/cpp/typed.cpp says what the fields hold)."""
 
     scenarios = ("stream",)
     many_producers = many_consumers = False
-    send = receive = "raise NotImplementedError"  # it does not send, and receives in its own way only
+    send = receive = "raise NotImplementedError"  # this contender does not send, and has its own way to receive
     texts = {
         "consume": """
             poll, state = summing()
@@ -354,7 +356,8 @@ class TypedArrays(Flyring):
 
 
 class Sums:
-    """Of the bids and the sequence numbers of messages: 100000000 more than the tag, and the tag."""
+    """Sums of the bids and of the sequence numbers. A bid is the message's tag + 100000000, a sequence number is the
+    tag."""
 
     def __init__(self) -> None:
         self.bids = self.sequences = 0
@@ -366,7 +369,7 @@ class Sums:
         self.ended = int(rows["instrument"]["id"][-1]) == WORD
 
     def check(self, number: int) -> None:
-        """The end, too, was added: its tag is 0."""
+        """Checks the sums of `number` messages. The end message was added too; its tag is 0."""
         whole, rest = divmod(number, DIFFERENT)
         tags = whole * (DIFFERENT * (DIFFERENT - 1) // 2) + rest * (rest - 1) // 2
         if (self.bids, self.sequences) != (100_000_000 * (number + 1) + tags, tags):
@@ -374,5 +377,5 @@ class Sums:
 
 
 def at_once(size: int) -> int:
-    """Messages of one batch: 256, or fewer so that it has at most 128 KiB."""
+    """Returns the number of messages of one batch: 256, or fewer, so that the batch has at most 128 KiB."""
     return min(256, (1 << 17) // size)

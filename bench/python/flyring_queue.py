@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue, its producer, and one worker or two."""
+"""A queue with a producer, and one or two workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs import Handler
 
 
 class Queue(OfferPoll):
-    """A handler is called for each job, of which a poll takes up to `limit` (option)."""
+    """Polls with a handler for each job; a poll takes up to `limit` (option) jobs."""
 
     scenarios = ("stream", "burst", "jobs")
     waits = ("spin", "block")
@@ -40,7 +40,7 @@ class Queue(OfferPoll):
 
 
 class Take(Flyring):
-    """One job a call, looked at in place."""
+    """Takes one job per call, and looks at it in place."""
 
     scenarios = ("stream",)
     send = """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues of multiprocessing for processes that did not start each other.
 
-Such a queue reaches a spawned process as a pickle and as file descriptors that the process inherits. Here side b
-makes the queues and gives them to the sides that the driver started, in the same pickle, but with the descriptors
-sent through a Unix socket. (multiprocessing has one undocumented name for this: the object that stands for the
-process being spawned.)
+Such a queue reaches a spawned process as a pickle, with file descriptors that the process inherits. Here side b makes
+the queues and passes them to the sides that the driver started: in the same pickle, but with the descriptors sent
+through a Unix socket. (This uses an undocumented name of multiprocessing: the object that stands for the process being
+spawned.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ received: list[int] = []
 
 
 class Descriptor:
-    """What a file descriptor becomes in the pickle."""
+    """A file descriptor in the pickle."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -30,7 +30,7 @@ class Descriptor:
 
 
 class Parcel:
-    """Stands where multiprocessing expects the process that it spawns."""
+    """Takes the place of the process that multiprocessing spawns."""
 
     DupFd = Descriptor
 
@@ -52,7 +52,7 @@ class Handover:
             self.socket.bind(setup.path("handover"))
             self.socket.listen()
         else:
-            self.socket.connect(setup.path("handover"))  # b has opened before this side was started
+            self.socket.connect(setup.path("handover"))  # b opened it before this side was started
 
     def give(self, things: Any) -> None:
         parcel = Parcel()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns and slices of bench/PEER.md, the same for every contender.
 
-A contender says in Python source text how it sends and receives one message, and loops.py makes the loops from that,
-as timeit does with its statements: so a loop calls the contender's own bound method out of a local variable, with no
-wrapper in between. The messages are bytes objects made beforehand. The cyclic garbage collector is off.
+A contender gives Python source text for sending and receiving one message, from which loops.py makes the loops, as
+timeit does with its statements. So a loop calls the contender's own bound method from a local variable, without a
+wrapper. The messages are bytes objects made beforehand. The cyclic garbage collector is off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import loops
 
 FACTOR = 0x9E3779B97F4A7C15
 WORD = 2**64 - 1
-DIFFERENT = 64  # messages of a producer
+DIFFERENT = 64  # the number of different messages of a producer
 MOST_TIMED = 2_000_000
 LIBRARY = Path(__file__).resolve().parent / "../../build/bench-cpp/probe/libflyring_probe.so"
 
@@ -37,7 +37,7 @@ class BenchError(Exception):
 
 @dataclass
 class Setup:
-    """What the driver asked for."""
+    """The parameters from the driver."""
 
     contender: str
     side: str
@@ -54,22 +54,22 @@ class Setup:
 
     @property
     def producer(self) -> bool:
-        """Or client, in round trips."""
+        """Whether this side is a producer, or the client in round trips."""
         return self.side[0] == "a"
 
     @property
     def number(self) -> int:
-        """Which producer, or which consumer: 0 or 1."""
+        """The number of this producer or consumer: 0 or 1."""
         return len(self.side) - 1
 
     @property
     def streaming(self) -> bool:
-        """Messages go from a to b only."""
+        """Whether messages go only from a to b."""
         return self.scenario not in ("rtt", "schedule")
 
     @property
     def whole(self) -> bool:
-        """Every byte is written and compared; else word 0."""
+        """Whether every byte is written and compared; else only word 0."""
         return self.mode == "write"
 
     @property
@@ -82,19 +82,19 @@ class Setup:
 
     @property
     def slots(self) -> int:
-        """How many messages a queue holds, where one counts messages: as many as in the other languages."""
+        """The capacity of queues that count messages: the same as in the other languages."""
         return 1024 if self.size < 65536 else 64
 
     def path(self, name: str) -> str:
         return f"{self.dir}/{name}"
 
     def unique(self, name: str) -> str:
-        """For mechanisms with a name space of their own."""
+        """Returns a unique name, for mechanisms with their own namespace."""
         return f"{os.path.basename(self.dir.rstrip('/'))}-{name}"
 
 
 class Messages:
-    """The messages of one producer, and what a receiver expects of them (bench/PEER.md, messages)."""
+    """The messages of one producer, and the values that a receiver expects (bench/PEER.md, messages)."""
 
     def __init__(self, producer: int, size: int, whole: bool) -> None:
         tags = [DIFFERENT * producer + s for s in range(DIFFERENT)]
@@ -110,7 +110,7 @@ class Messages:
 
 
 class Contender:
-    """One way to pass messages: opens what it can alone in __init__, the rest in connect.
+    """One way to pass messages. Opens what it can open alone in __init__, and the rest in connect.
 
     The texts are Python statements (`same`, `same_word`, `content`: expressions) that loops.py puts into its loops.
     They find there as local variables what `names` gives.
@@ -122,22 +122,22 @@ class Contender:
 
     load = ""  # at the start of a slice
     send = ""  # sends `message`, waiting for room
-    receive = ""  # waits for one message, and leaves it in `got`
-    same = "got == expected"  # is it the expected one, every byte of it?
-    same_word = "word0(got) == expected"  # is its first word?
-    content = "bytes(got)"  # for what is not the expected one
-    release = ""  # when it was looked at
+    receive = ""  # waits for one message, and stores it in `got`
+    same = "got == expected"  # whether every byte is as expected
+    same_word = "word0(got) == expected"  # whether its first word is as expected
+    content = "bytes(got)"  # the bytes of an unexpected message
+    release = ""  # after the message was looked at
     save = ""  # at the end of a slice
-    texts: dict[str, str] = {}  # loops to take instead of those of loops.py
+    texts: dict[str, str] = {}  # loops that replace those of loops.py
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
 
     def connect(self) -> None:
-        """Everything that needs the other sides."""
+        """Opens everything that needs the other sides."""
 
     def close(self) -> None:
-        """At the end of input."""
+        """Called at the end of input."""
 
     def names(self) -> dict[str, Any]:
         return {}
@@ -146,11 +146,11 @@ class Contender:
         return Messages(producer, self.setup.size, self.setup.whole)
 
     def outgoing(self, messages: Messages) -> tuple[list[Any], Any]:
-        """What `send` finds in `message`, one after the other, and the end."""
+        """Returns the values of `message` for `send`, one after the other, and the end message."""
         return messages.whole, messages.end
 
     def expected(self, messages: Messages) -> list[Any]:
-        """What `same` or `same_word` finds in `expected`."""
+        """Returns the values of `expected` for `same` or `same_word`."""
         return messages.whole if self.setup.whole else [(tag,) for tag in messages.tags]
 
     def version(self) -> str:
@@ -223,7 +223,7 @@ class Runner:
         self.contender.close()
 
     def must_be_end(self, number: int, content: bytes) -> None:
-        """Of a message that is not the expected one."""
+        """Checks that an unexpected message is the end."""
         length = self.setup.size if self.setup.whole else 8
         if content[:length] != b"\xff" * length:
             wrong(number, content)
@@ -245,7 +245,7 @@ class Runner:
         return {"probes": probes, "slices": results}
 
     def idle(self) -> dict[str, Any]:
-        """The sender says at once that it is over; a receiver waits for that."""
+        """Idle: the sender sends the end at once, and a receiver waits for it."""
         self.loops["send_end" if self.setup.producer else "receive_end"]()
         return {"probes": [], "slices": []}
 
@@ -273,7 +273,7 @@ class Runner:
         return self.schedule() if setup.scenario == "schedule" else self.round_trips(timed)
 
     def count(self, timed: bool) -> int:
-        """How many messages the next slice takes."""
+        """Returns the number of messages in the next slice."""
         n = max(64, min(int(self.rate * self.setup.time_slice), 4 * self.last))
         return min(n, MOST_TIMED) if timed else n
 
@@ -325,7 +325,7 @@ def answer(values: dict[str, Any]) -> None:
 
 
 def wrong(number: int, content: bytes) -> None:
-    """Ends the slice, and the program, because of a message that is not the expected one."""
+    """Ends the slice, and the program, because of an unexpected message."""
     word = struct.unpack_from("<Q", content)[0] if len(content) >= 8 else -1
     found = f"begins with word {word:x} or has wrong bytes ({len(content)} of them)"
     raise BenchError(f"message {number} of this slice, tag {number % DIFFERENT}, {found}")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iceoryx2 publish-subscribe, nothing lost: no safe overflow, and a publisher that retries until it has delivered.
+"""iceoryx2 publish-subscribe without losses: no safe overflow, and a publisher that retries until the message is
+delivered.
 
 The slice API of its examples, with the payload copied in by ctypes.memmove to payload_ptr and out by
 ctypes.string_at: of its documented ways the quickest. As in its own benchmark the next sample is loaned once one was
@@ -63,8 +64,9 @@ class PublishSubscribe(Contender):
         return builder.open_or_create(), self.node.service_builder(service).event().open_or_create()
 
     def connect(self) -> None:
-        # All ports exist by now. Without this a subscriber joins when it first looks, and until then a full buffer is
-        # no reason for a publisher to wait: the messages are dropped.
+        # All ports exist by now. Without this, a subscriber joins at its first look, and until then a publisher does
+        # not
+        # wait at a full buffer, but drops messages.
         if self.publisher:
             self.publisher.update_connections()
         if self.subscriber:

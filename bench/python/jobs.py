@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slices of scenario jobs (PEER.md): each job goes to one of the workers. Who has jobs says so in three methods.
+"""The slices of scenario jobs (PEER.md): each job goes to one of the workers. A contender with jobs has three methods.
 
-A worker keeps what it gets, and compares it when the slice is over: every byte, and that the numbers rise.
+A worker keeps its jobs, and checks them after the slice: every byte, and that the numbers rise.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class HasJobs(Protocol):
     setup: Setup
 
     def put(self) -> Callable[[bytes], Any]:
-        """What sends a job, asleep while there is no room."""
+        """Returns a function that sends a job, and sleeps while there is no room."""
 
     def look(self) -> Callable[[Handler], int]:
-        """What hands out jobs that are there: how many."""
+        """Returns a function that hands out the waiting jobs, and returns how many."""
 
     def look_within(self, handler: Handler, seconds: float) -> int:
-        """The same, asleep until there is one, or the time is over."""
+        """Hands out jobs; sleeps until there is one, or the time is up."""
 
 
 def message(number: int, size: int) -> bytes:
@@ -49,7 +49,7 @@ class Jobs:
         self.slices = 0
 
     def send(self, n: int) -> int:
-        """Nanoseconds until they were sent and done: what is in the queue must not count as done."""
+        """Sends n jobs. Returns the ns until all are done, not only in the queue."""
         self.messages += [message(i, self.size) for i in range(len(self.messages), n)]
         put, clock, mine = self.contender.put(), time.perf_counter_ns, self.messages[:n]
         start = clock()

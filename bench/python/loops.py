@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of bench/PEER.md as text, to be filled in with a contender's own calls (harness.py, Contender).
+"""The loops of bench/PEER.md as text, into which a contender's own calls are inserted (harness.py, Contender).
 
-A text leaves in `result` the nanoseconds it took; a consumer's leaves how many messages came, how many of them after
-the clock was started, and nanoseconds. `trips` gives (message, expected) without end, `outgoing` messages, `arriving`
-what is expected of them. They count what they gave out, so that the loops need no counter.
+A text stores in `result` the nanoseconds that it took; a consumer's text stores the number of messages, the number
+after the clock was started, and the nanoseconds. `trips` yields (message, expected) without end, `outgoing` messages,
+and `arriving` the expected values. They count their items, so that the loops need no counter.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ FOREVER = 2**40
 
 
 class Endless(itertools.chain):  # type: ignore[type-arg]
-    """Gives the items of a list over and over, without Python code in between, and yet knows how many it gave out."""
+    """Repeats the items of a list endlessly, without Python code in between, and counts them."""
 
     length: int
     rounds: Iterator[list[Any]]
@@ -207,7 +207,7 @@ class Endless(itertools.chain):  # type: ignore[type-arg]
 
 
 def fill(text: str, fields: dict[str, str]) -> str:
-    """Puts texts of several lines in the place of {name} and [PART], as deep as that is."""
+    """Replaces {name} and [PART] by texts of several lines, with their indentation."""
     lines = []
     for line in text.strip("\n").split("\n"):
         depth = line[: len(line) - len(line.lstrip())]
@@ -223,7 +223,7 @@ def fill(text: str, fields: dict[str, str]) -> str:
 
 
 def compile_all(contender: Contender, helpers: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    """The loops of a contender. `helpers`: mistake and must_be_end."""
+    """Compiles the loops of a contender. `helpers`: mistake and must_be_end."""
     setup = contender.setup
     mine, other = contender.messages(setup.number if setup.producer else 0), contender.messages(1)
     outgoing, end = contender.outgoing(mine)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python people write by hand: a mapping, and a memoryview of it cast to 64-bit words.
+"""Hand-written Python: a mapping, and a memoryview of it cast to 64-bit words.
 
-Right on x86 only, where stores are seen in the order in which they were made, and so are loads. The files are laid
-out as those of the C++ contenders bare-ring and raw-line.
+Correct only on x86, which keeps the order of stores and of loads. The files have the layout of the C++ contenders
+bare-ring and raw-line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness import Contender, Messages, Setup
 
 
 def map_file(path: str, length: int) -> mmap.mmap:
-    """A zeroed file. The first side makes it."""
+    """Maps a zeroed file, which the first side makes."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(fd, 0, length)
@@ -25,7 +25,7 @@ def map_file(path: str, length: int) -> mmap.mmap:
 
 
 class Words(Contender):
-    """In look mode a message is one word, written and looked at in place."""
+    """In look mode a message is one word, which is written and read in place."""
 
     same_word = "got == expected"
     content = "bytes(got) if whole else got.to_bytes(8, 'little')"
@@ -38,7 +38,7 @@ class Words(Contender):
 
 
 class Ring(Words):
-    """Fixed slots of whole cache lines, each with a sequence word; the reader frees them by a shared head.
+    """Fixed slots of whole cache lines, each with a sequence word. The reader frees slots through a shared head.
 
     A message is copied by one assignment to a slice of the mapping, and out by one slice; slice objects are made once.
     """
@@ -96,7 +96,7 @@ class Ring(Words):
 
 
 class Line(Words):
-    """One message at a time: a sequence word and the payload behind it, no queue."""
+    """One message at a time: a sequence word, and the payload behind it. There is no queue."""
 
     scenarios = ("rtt", "schedule")
     load = "sent, received = state"

@@ -29,7 +29,7 @@ BATCH = 256
 
 
 class Ring:
-    """A channel whose only publisher and subscriber are here."""
+    """A channel with its publisher and its subscriber."""
 
     def __init__(self) -> None:
         folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -48,7 +48,7 @@ class Ring:
 
 
 def in_parts(before: Callable[[Ring, int], object], timed: Callable[[Ring, range], int]) -> Callable[[int], float]:
-    """Times calls by the few thousand; `before` makes what they need, and the ring is drained after them."""
+    """Times calls in parts of a few thousand. `before` prepares each part, and the ring is drained after it."""
 
     def measure(loops: int) -> float:
         ring, total = Ring(), 0
@@ -64,7 +64,7 @@ def in_parts(before: Callable[[Ring, int], object], timed: Callable[[Ring, range
 
 
 def nothing(ring: Ring, count: int) -> None:
-    """No preparation."""
+    """Prepares nothing."""
 
 
 def empty_loop(ring: Ring, rounds: range) -> int:

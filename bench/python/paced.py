@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario `paced` of bench/PEER.md: a message every 1 / rate seconds from one process to another, whose reader sleeps.
+"""Scenario `paced` of bench/PEER.md: one process sends a message every 1 / rate seconds to another, whose reader
+sleeps.
 
-What the reader's process takes of a core, and how long a message is on its way.
+Measures the reader's share of a core, and the latency of messages.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from typing import Any
 import flyring
 from harness import WORD, BenchError, Setup
 
-MESSAGE = struct.Struct("<QQ16x")  # its number, and when it was sent
-SETTLE = 0.05  # seconds before the first message: by then the reader sleeps
+MESSAGE = struct.Struct("<QQ16x")  # its number, and the time when it was sent
+SETTLE = 0.05  # seconds before the first message, so that the reader sleeps
 clock = time.perf_counter_ns
 
 
 class Paced:
-    """Opens in __init__ what it can alone. `publish` sends one message; `consume` gives each to `took`, and returns when
-    that says that it was the last."""
+    """One way to pass messages. Opens what it can open alone in __init__. `publish` sends one message. `consume` passes
+    each message to `took`, and returns after the last one."""
 
     def __init__(self, setup: Setup) -> None:
         if setup.wait != "block" or setup.size != MESSAGE.size:
@@ -40,7 +41,7 @@ class Paced:
         self.files = 0
 
     def connect(self) -> None:
-        """Everything that needs the other side."""
+        """Opens everything that needs the other side."""
 
     def publish(self, message: bytes) -> None:
         raise NotImplementedError
@@ -49,7 +50,7 @@ class Paced:
         raise NotImplementedError
 
     def close(self) -> None:
-        """At the end of input."""
+        """Called at the end of input."""
 
     def version(self) -> str:
         raise NotImplementedError
@@ -92,7 +93,7 @@ class Paced:
         return {"count": len(self.samples), "ns": ns, "cpu_ns": cpu, "samples": name}
 
     def took(self, message: Any) -> bool:
-        """Whether it was the last."""
+        """Records a message. Returns whether it was the last."""
         now = clock()
         number, sent = MESSAGE.unpack(message)
         if number == WORD:
@@ -106,7 +107,7 @@ class Paced:
 
 
 class Flyring(Paced):
-    """Calls that wait, and sleep at once."""
+    """Waiting calls that sleep without a spin."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -150,7 +151,7 @@ class FlyringAsync(Flyring):
 
 
 class Zeromq(Paced):
-    """PUB, here XPUB, which tells when the reader has subscribed, and SUB; a recv that blocks."""
+    """PUB and SUB with a blocking recv. Uses XPUB instead of PUB, because it reports the reader's subscription."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

@@ -9,7 +9,7 @@ import sys
 
 from harness import BenchError, Contender, Runner, Setup
 
-PACED = {  # those of scenario paced
+PACED = {  # the contenders of scenario paced
     "flyring-block": "paced.Flyring",
     "flyring-async": "paced.FlyringAsync",
     "pyzmq-sub": "paced.Zeromq",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of a Redis server that the driver has started on a Unix socket (bench/redis_server.py), through redis-py with
-hiredis' parser. One call is one round trip to the server."""
+"""Lists of a Redis server, which the driver starts on a Unix socket (bench/redis_server.py), through redis-py with the
+hiredis parser. One call is one round trip to the server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import redis
 from harness import Contender, Setup
 
-MOST = 10_000  # jobs in the list before its sender takes a nap: a list has no bound of its own
+MOST = 10_000  # jobs in the list at which the sender pauses, because a list has no limit
 NAP = 0.001
 
 
 class List(Contender):
-    """LPUSH and BRPOP. Who has a job has taken it for good."""
+    """LPUSH and BRPOP. A taken job is lost if its worker dies."""
 
     scenarios = ("stream", "jobs")
     waits = ("block",)
@@ -65,8 +65,8 @@ class List(Contender):
 
 
 class Move(List):
-    """LPUSH, LMOVE to a list of the worker's own, and LREM from there when the job is done: so that somebody can find
-    the jobs of a worker that died (the pattern of Redis' documentation of LMOVE)."""
+    """LPUSH, LMOVE to the worker's own list, and LREM from there when the job is done, so that the jobs of a dead
+    worker can be found (the pattern in Redis' documentation of LMOVE)."""
 
     receive = "got = move(key, mine, 0, 'RIGHT', 'LEFT')"
     release = "remove(mine, 1, got)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the standard library has: multiprocessing.Pipe, Queue and SimpleQueue."""
+"""The standard library: multiprocessing.Pipe, Queue and SimpleQueue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import Contender, Setup
 
 
 class Shared(Contender):
-    """Side b makes what all sides use: `into` leads to the consumer (the server), `back` to the client."""
+    """Side b makes the shared objects: `into` leads to the consumer (the server), `back` to the client."""
 
     waits = ("block", "spin")
 
@@ -39,8 +39,8 @@ class Shared(Contender):
 
 
 class Pipe(Shared):
-    """send_bytes and recv_bytes: no pickle. One for each direction: a pipe, for large messages the socket pair that a
-    duplex Pipe is; each is quicker there."""
+    """send_bytes and recv_bytes, without pickle. Each direction has a pipe, or, for large messages, a duplex Pipe,
+    which is a socket pair; each is faster for its sizes."""
 
     send = "send_bytes(message)"
 
@@ -58,7 +58,7 @@ class Pipe(Shared):
 
 
 class Queue(Shared):
-    """put and get. Bounded, as otherwise its feeder thread would hold a whole slice."""
+    """put and get. Bounded, because otherwise its feeder thread would hold a whole slice."""
 
     many_producers = True
     send = "put(message)"
@@ -77,7 +77,7 @@ class Queue(Shared):
             """
 
     def make(self) -> Any:
-        return multiprocessing.get_context("spawn").Queue(self.setup.slots)  # only those can be handed over
+        return multiprocessing.get_context("spawn").Queue(self.setup.slots)  # only queues of "spawn" can be handed over
 
     def names(self) -> dict[str, Any]:
         names = {"put": self.out.put, "get": self.into.get, "Empty": queue.Empty}
@@ -85,7 +85,7 @@ class Queue(Shared):
 
 
 class Jobs(Queue):
-    """Its jobs, each to one of the workers. Who has one has taken it for good."""
+    """A Queue with several workers. A taken job is lost if its worker dies."""
 
     scenarios = ("jobs",)
 

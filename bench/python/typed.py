@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed messages in Python, nanoseconds per message: python typed.py [-o results.json]
 
-Eight fields of PriceUpdate (spec/sbe/prices.xml) are written and read: in place by flyring.sbe, in a buffer and in a
-ring, and by what else there is. A pyperf program: its options are pyperf's; --quick takes less than half a minute.
-Needs msgpack and protobuf (requirements-peers.txt). One process is both publisher and subscriber; a ring is filled or
-emptied outside of the time that counts.
+Writes and reads eight fields of PriceUpdate (spec/sbe/prices.xml): in place by flyring.sbe, in a buffer and in a ring,
+and by other libraries. A pyperf program: its options are pyperf's; --quick takes less than half a minute. Needs msgpack
+and protobuf (requirements-peers.txt). One process is both publisher and subscriber; a ring is filled or emptied outside
+of the time that counts.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def by_protobuf() -> tuple[Write, Read]:
 
 
 class Ring:
-    """A channel whose only publisher and subscriber are here."""
+    """A channel with its publisher and its subscriber."""
 
     def __init__(self) -> None:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as path:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page `words` of the sides' folder (PEER.md, jobs and burst): 64-bit words, a cache line each. Right on x86 only,
-as memoryviews.py says."""
+"""The page `words` in the sides' folder (PEER.md, jobs and burst): 64-bit words, a cache line each. Correct only on
+x86, see memoryviews.py."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from harness import Setup
 
 LENGTH, LINE = 4096, 8
-SENT = 0  # messages that are sent, of all slices
-SLICES = LINE  # slices all of whose jobs are sent
-FIRST = 2 * LINE  # of consumer k: FIRST + k * LINE, the messages that it is done with
-BURST = 4096  # messages for which there is room
+SENT = 0  # the number of messages sent, over all slices
+SLICES = LINE  # the number of slices whose jobs are all sent
+FIRST = 2 * LINE  # at FIRST + k * LINE: the number of messages that consumer k has finished
+BURST = 4096  # the number of messages for which there is room
 
 
 def mapped(setup: Setup) -> memoryview:
-    """The first side makes it."""
+    """Maps the page, which the first side makes."""
     fd = os.open(setup.path("words"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(fd, LENGTH)

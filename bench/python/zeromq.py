@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pyzmq over ipc: PUSH and PULL; for several consumers XPUB, told not to drop, and SUB.
+"""pyzmq over ipc: PUSH and PULL; for several consumers XPUB, set not to drop, and SUB.
 
 Small messages are copied (pyzmq's guide: zero-copy costs more than it saves below copy_threshold, 64 KiB).
 """
@@ -37,12 +37,12 @@ class PushPull(Contender):
             self.out = self.context.socket(zmq.XPUB if broadcast else zmq.PUSH)
             if broadcast:
                 self.out.setsockopt(zmq.XPUB_NODROP, 1)
-                self.out.setsockopt(zmq.XPUB_VERBOSE, 1)  # a message for the second subscriber, too
+                self.out.setsockopt(zmq.XPUB_VERBOSE, 1)  # reports the second subscriber, too
         if not setup.producer or not setup.streaming:
             self.into = self.context.socket(zmq.SUB if broadcast else zmq.PULL)
             if broadcast:
                 self.into.setsockopt(zmq.SUBSCRIBE, b"")
-        # The side of which there is one binds: the consumer, or the producer if it broadcasts.
+        # The single side binds: the consumer, or the producer if it broadcasts.
         for to_b, socket in ((setup.producer, self.out), (not setup.producer, self.into)):
             if socket is not None:
                 binds = broadcast if socket is self.out else not broadcast
@@ -69,12 +69,12 @@ class PushPull(Contender):
 
 
 class Jobs(Contender):
-    """PUSH and PULL with several that pull: who sends hands messages out in turn, up to 1000 ahead to each, and sleeps
-    when all are full."""
+    """PUSH and several PULL: the sender distributes messages in turn, up to 1000 ahead to each, and sleeps when all are
+    full."""
 
     scenarios = ("jobs",)
     waits = ("block",)
-    send = receive = "raise NotImplementedError"  # only as below
+    send = receive = "raise NotImplementedError"  # only the slices below are used
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Java gives, brought into the form of what Python gives; and the JSON printer's text against ``to_dict``."""
+"""Converts Java's values into the form of Python's, and compares the JSON printer's text with ``to_dict``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from values import FLOATS, Described, Values, bits, charset_of, constant, member
 
 
 class Different(Exception):
-    """Two things that must be the same are not."""
+    """Two values that must be equal differ."""
 
 
 def expect(what: str, actual: Any, expected: Any) -> None:
@@ -24,7 +24,7 @@ def shortened(value: Any) -> str:
 
 
 def first_difference(actual: Any, expected: Any, path: str = "") -> None:
-    """Raises Different with the place of the first one."""
+    """Raises Different with the path of the first difference."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         expect(f"{path or 'message'} has other fields", sorted(actual), sorted(expected))
         for name in expected:
@@ -38,7 +38,8 @@ def first_difference(actual: Any, expected: Any, path: str = "") -> None:
 
 
 def from_java(values: Values, described: Described, version: int) -> Values:
-    """Enums as their encoded values (the name must be that of the value), None for what the acting version lacks."""
+    """Converts enums to their encoded values (and checks their names), and fields that the acting version lacks to
+    None."""
     result: Values = {}
     for field in described["fields"]:
         name = field["name"]
@@ -80,8 +81,8 @@ def _from_java(value: Any, kind: Described, path: str) -> Any:
 
 
 def printer_reads(described: Described) -> bool:
-    """sbe-tool's on-the-fly decoder takes the first number of a dimension for the block length and the second for the
-    number of entries, whatever their names."""
+    """Returns whether sbe-tool's on-the-fly decoder can read the message. It takes the first number of a dimension as
+    the block length and the second as the number of entries, regardless of their names."""
     return all(
         [member["name"] for member in group["dimension"]["members"][:2]] == ["blockLength", "numInGroup"]
         and printer_reads(group)
@@ -90,7 +91,8 @@ def printer_reads(described: Described) -> bool:
 
 
 def printed(text: str, form: Values, described: Described, version: int) -> None:
-    """The printer's text says the same as ``to_dict``. Where spec/messages.md 4 departs from it, what it says is known."""
+    """Checks that the printer's text is equal to ``to_dict``, except for the known differences of spec/messages.md
+    4."""
     _printed_body(json.loads(text), form, described, version, "")
 
 
@@ -99,7 +101,7 @@ def _printed_body(theirs: Values, ours: Values, described: Described, version: i
     for field in described["fields"]:
         name = field["name"]
         if field["since"] > version and not constant(field):
-            expect(f"{path}{name} of a newer version", ours[name], None)  # the printer reads what is behind the block
+            expect(f"{path}{name} of a newer version", ours[name], None)  # the printer reads bytes behind the block
         else:
             _printed(theirs[name], ours[name], field["type"], field["presence"], path + name)
     for group in described["groups"]:
@@ -135,7 +137,7 @@ def _printed(theirs: Any, ours: Any, kind: Described, presence: str, path: str) 
     elif primitive == "char" and kind["count"] != 1:
         if ours is None:
             expect(path, theirs, "")
-        elif ours.isascii():  # the printer ends at the first byte that is not
+        elif ours.isascii():  # the printer stops at the first byte that is not ASCII
             expect(path, ours, theirs.rstrip("\0") if presence == "CONSTANT" else theirs)
         else:
             expect(path, ours.startswith(theirs), True)
@@ -163,5 +165,5 @@ def _number(theirs: Any, ours: Any, kind: Described, presence: str, path: str) -
         raw = ord(theirs)
         expect(path, ours, None if presence == "OPTIONAL" and raw == null(kind) else theirs)
     else:
-        raw = theirs & 0xFFFFFFFFFFFFFFFF if primitive == "uint64" else theirs  # the printer has no unsigned 64 bits
+        raw = theirs & 0xFFFFFFFFFFFFFFFF if primitive == "uint64" else theirs  # the printer shows it signed
         expect(path, ours, None if presence == "OPTIONAL" and raw == null(kind) else raw)

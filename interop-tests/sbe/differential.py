@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's SBE against sbe-tool: python differential.py [SCHEMA...] [--random N] [--seed S] [--long].
 
-Every schema file of schemas/, or those that are named, and N random ones. README.md says what is compared.
+Tests every schema file of schemas/, or the named ones, and N random ones. README.md describes the comparison.
 The last line is "N passed, N failed": one for each schema and direction.
 """
 
@@ -52,11 +52,11 @@ class Run:
 
 
 class Inside(Exception):
-    """What went wrong, with message and values."""
+    """A failure, with its message and values."""
 
 
 class Side:
-    """One schema, as of one version, on both sides."""
+    """One version of a schema, on both sides."""
 
     def __init__(self, run: Run, python: Schema, java: dict[str, Any]) -> None:
         self.run, self.schema = run, python
@@ -69,11 +69,11 @@ class Side:
         self.buffer = bytearray(flyweights.ROOM)
 
     def python_encodes(self, name: str, values: Values) -> bytes:
-        self.buffer[:] = bytes(len(self.buffer))  # offsets and block lengths leave holes
+        self.buffer[:] = bytes(len(self.buffer))  # because offsets and block lengths leave gaps
         return flyweights.encode(self.schema.messages[name], self.messages[name], values, self.buffer)
 
     def python_decodes(self, data: bytes, name: str, whole: bool = True) -> Values:
-        """``whole``: all of it is known to this version, not only what comes first."""
+        """Decodes with Python. ``whole``: this version knows the complete message, not only its first part."""
         with self.schema.messages[name].decode(data) as message:
             values = flyweights.decode(message, self.messages[name])
             if whole:
@@ -194,7 +194,7 @@ def both_ways(run: Run, side: Side, label: str) -> None:
 
 
 def evolution(run: Run, new: Side, path: Path, text: str, version: int, label: str) -> None:
-    """Messages of an older version and this one, each written by one language and read by the other with the other version."""
+    """Messages of an older version and this one: one language writes, and the other reads with the other version."""
     old: list[Side] = []
 
     def loaded() -> None:
@@ -252,8 +252,8 @@ def evolution(run: Run, new: Side, path: Path, text: str, version: int, label: s
 
 
 def at_random(run: Run, count: int) -> None:
-    """``count`` schemas of which javac takes what sbe-tool generates: it does not of all that sbe-tool itself takes."""
-    from random_schemas import random_schema  # it needs hypothesis, which schemas that are named do not
+    """Tests ``count`` random schemas. Skips those for which sbe-tool generates code that javac refuses."""
+    from random_schemas import random_schema  # imported here, because it needs hypothesis
 
     tested = 0
     for i in range(10 * count):

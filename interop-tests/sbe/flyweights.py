@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values in the neutral form (values.py) into Python's flyweights, and out of them."""
+"""Writes values in the neutral form (values.py) to Python's flyweights, and reads them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ROOM = 1 << 16
 
 
 class Constant(Exception):
-    """A constant reads otherwise than sbe-tool says."""
+    """A constant differs from sbe-tool's."""
 
 
 def attributes(cls: type[Any]) -> dict[str, str]:
-    """Python's attribute for each name of the schema."""
+    """Returns Python's attribute for each name in the schema."""
     return {field.name: attribute for attribute, field in cls.FIELDS.items()}
 
 
 def encode(cls: type[Message], described: Described, values: Values, buffer: bytearray) -> bytes:
-    """Header and message."""
+    """Returns the encoded header and message."""
     with cls.encode(buffer) as message:
         _write_body(message, described, values)
         return bytes(message)
@@ -93,7 +93,7 @@ def _number(kind: Described, raw: int) -> Any:
 
 
 def decode(message: Any, described: Described) -> Values:
-    """What Python reads, in the neutral form; None for what the acting version does not have."""
+    """Returns what Python reads, in the neutral form; None for fields that the acting version does not have."""
     return _read_body(message, described)
 
 
@@ -160,7 +160,7 @@ def _raw(kind: Described, value: Any) -> int:
 
 
 def _check_constant(cls: type[Any], field: Described) -> None:
-    """The class attribute against what sbe-tool says; a name that Python cannot have ends in an underscore."""
+    """Compares the class attribute with sbe-tool's constant. Names that Python cannot have end in an underscore."""
     kind, name = field["type"], field["name"]
     value = getattr(cls, name if name in vars(cls) else name + "_")
     if kind["kind"] == "enum":
@@ -168,7 +168,7 @@ def _check_constant(cls: type[Any], field: Described) -> None:
         named = {member_value(m, kind["primitive"]): m["name"] for m in kind["members"]}
         actual: Any = named[ord(value.value) if kind["primitive"] == "char" else int(value.value)]
     elif isinstance(value, str):
-        text = kind["const"].rstrip("\0")  # sbe-tool fills a constant up to its length; texts end in front of that
+        text = kind["const"].rstrip("\0")  # sbe-tool fills a constant with zeros up to its length
         expected, actual = (chr(int(text)) if kind["primitive"] == "char" and text.isdigit() else text), value
         if kind["count"] == 1 and len(value) == 1:
             expected = expected if len(expected) == 1 else chr(int(kind["const"]))

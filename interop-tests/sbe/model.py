@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's resolved model of a schema against what sbe-tool made of it: every offset, length, version, limit and null value."""
+"""Compares Python's resolved model with sbe-tool's: every offset, length, version, limit and null value."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _type(ours: model.Type, theirs: Described, path: str) -> None:
         expect(f"members of {path}", [one.name for one in ours.fields], [one["name"] for one in theirs["members"]])
         for one, other in zip(ours.fields, theirs["members"], strict=True):
             here = f"{path}.{one.name}"
-            if other["kind"] == "encoding":  # sbe-tool forgets that of an enum or set inside a composite
+            if other["kind"] == "encoding":  # sbe-tool does not keep it for an enum or set inside a composite
                 expect(f"presence of {here}", one.presence.name, other["presence"])
             if other["presence"] != "CONSTANT":
                 expect(f"offset of {here}", one.offset, other["offset"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random schemas by hypothesis, the same for the same seed."""
+"""Random schemas by hypothesis; equal seeds give equal schemas."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
 from sbe_strategies import schemas  # noqa: E402 - after its folder is on the path
 
-EXAMPLES = 8  # hypothesis begins with the simplest
+EXAMPLES = 8  # several, because hypothesis begins with the simplest
 
 
 def random_schema(seed: str) -> str:
-    """The largest of a few."""
+    """Returns the largest of a few random schemas."""
     texts: list[str] = []
 
     @hypothesis.seed(zlib.crc32(seed.encode()))

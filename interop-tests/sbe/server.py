@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 JAR = "sbe-tool-server.jar"
-# Its own warnings, as of a full code cache after some thousand generated classes, must not stand among the answers.
+# The JVM's warnings, as of a full code cache after thousands of generated classes, must not mix with the answers.
 COMMAND = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=warning:stderr"]
 
 
 class SbeToolError(Exception):
-    """What sbe-tool or a codec that it generated threw."""
+    """An exception of sbe-tool, or of a codec that it generated."""
 
 
 class Server:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random values for a message, made by what sbe-tool says of the schema, so that nothing of Python's own model is trusted.
+"""Random values for a message, made from sbe-tool's model of the schema, so that they do not depend on Python's model.
 
-Values have the neutral form that the Java side takes and gives: integers, floating point as raw bits, arrays (of char too) as
-lists of these, enums as encoded values, sets as dicts of booleans, composites as dicts, groups as lists of dicts, data as hex digits.
+Values have the neutral form that the Java side takes and gives: integers, floating point as raw bits, arrays (of char
+too) as lists of these, enums as encoded values, sets as dicts of booleans, composites as dicts, groups as lists of
+dicts, data as hex digits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Values = dict[str, Any]
 
 STANDARD = 3.4e38
 FLOATS = {"float": ("<f", "<I"), "double": ("<d", "<Q")}
-TEXTS = {  # what a character encoding can hold
+TEXTS = {  # texts that a character encoding can hold
     "US-ASCII": "abcXYZ09 ~!",
     "ASCII": "abcXYZ09 ~!",
     "ISO-8859-1": "abc\u00e9\u00fc\u00ff",
@@ -38,7 +39,7 @@ def from_bits(primitive: str, raw: int) -> float:
 
 
 def null(kind: Described) -> int:
-    """The raw null value."""
+    """Returns the raw null value."""
     text = kind["null"]
     primitive = kind["primitive"]
     if primitive in FLOATS:
@@ -48,7 +49,7 @@ def null(kind: Described) -> int:
 
 
 def member_value(value: Described, primitive: str) -> int:
-    """Of an enum's value or a set's choice."""
+    """Returns the raw value of an enum's value or a set's choice."""
     raw = int(value["const"])
     return raw & 0xFF if primitive == "char" else raw
 
@@ -58,7 +59,7 @@ def length_of(data: Described) -> Described:
 
 
 def limits_of(group: Described) -> tuple[int, int]:
-    """How many entries it may have."""
+    """Returns the limits for the number of entries."""
     count = next(member for member in group["dimension"]["members"] if member["name"] == "numInGroup")
     return int(count["min"]), int(count["max"])
 
@@ -128,7 +129,7 @@ class Maker:
         if primitive in FLOATS:
             least, most = float(low), float(high)
             value = self.random.choice((0.0, 1.0, 1.5, 1e-30, 123456.75, 1e30, self.random.random() * 100, most))
-            if most >= STANDARD and self.random.random() < 0.3:  # what JSON has no numbers for
+            if most >= STANDARD and self.random.random() < 0.3:  # values that JSON has no numbers for
                 return bits(primitive, self.random.choice((math.nan, math.inf, -math.inf)))
             raw = bits(primitive, value)
             return raw if least <= from_bits(primitive, raw) <= most else bits(primitive, most)

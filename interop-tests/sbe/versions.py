@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An older version of a schema, as sbe-tool's sbe.schema.transform.version makes it: nothing of a later version in it."""
+"""Makes an older version of a schema, like sbe-tool's sbe.schema.transform.version: without anything from later
+versions."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from values import Described, Values, constant
 
 
 def versions(text: str) -> list[int]:
-    """Every version at which something came, but the schema's own."""
+    """Returns every version in which something was added, except for the schema's own."""
     root = ElementTree.fromstring(text)
     newest = int(root.get("version", "0"))
     since = {int(element.get("sinceVersion", "0")) for element in root.iter()}
@@ -18,7 +19,8 @@ def versions(text: str) -> list[int]:
 
 
 def appended(text: str, version: int) -> bool:
-    """Whether all that is newer stands behind what is older in its block, as SBE demands. If not, it is no older version."""
+    """Returns whether newer fields come after older ones in each block, as SBE demands; else there is no older
+    version."""
     for block in ElementTree.fromstring(text).iter():
         since = [int(one.get("sinceVersion", "0")) for one in block if one.tag.rpartition("}")[2] == "field"]
         newer = [one > version for one in since]
@@ -28,7 +30,8 @@ def appended(text: str, version: int) -> bool:
 
 
 def older(text: str, version: int) -> str:
-    """Messages, fields, groups and data go. Types, enum values and choices stay, as the codecs that sbe-tool makes then."""
+    """Removes messages, fields, groups and data of later versions. Types, enum values and choices stay, as in
+    sbe-tool."""
     root = ElementTree.fromstring(text)
     root.set("version", str(version))
     for parent in list(root.iter()):
@@ -36,15 +39,15 @@ def older(text: str, version: int) -> str:
             gone = int(child.get("sinceVersion", "0")) > version
             if gone and child.tag.rpartition("}")[2] in ("message", "field", "group", "data"):
                 parent.remove(child)
-    for element in root.iter():  # what is inside of what stays must not be newer than the schema
+    for element in root.iter():  # remaining elements must not be newer than the schema
         if int(element.get("sinceVersion", "0")) > version:
             del element.attrib["sinceVersion"]
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def comparable(described: Any) -> Any:
-    """Of a whole schema, what sbe-tool's own transformation to an older version has right: it leaves the versions of
-    types as they were, and does not compute block lengths of groups and offsets of data anew."""
+    """Returns the parts of a schema that sbe-tool's own transformation to an older version gets right. It leaves the
+    versions of types, block lengths of groups, and offsets of data unchanged."""
     if isinstance(described, list):
         return [comparable(one) for one in described]
     if not isinstance(described, dict):
@@ -54,8 +57,8 @@ def comparable(described: Any) -> Any:
 
 
 def readable(old: Described, new: Described, inside: bool = False) -> bool:
-    """Whether an older reader can read what is newer: it skips what a block has more, and what stands behind all that it
-    knows; it cannot know of a group or data between, nor of any inside of an entry."""
+    """Returns whether an older reader can read the newer version. It skips new bytes at the end of a block, and parts
+    behind all known ones; but not a new group or data in between, or inside an entry."""
     then = [part["name"] for part in old["groups"] + old["data"]]
     now = [part["name"] for part in new["groups"] + new["data"]]
     groups = {group["name"]: group for group in new["groups"]}
@@ -64,7 +67,7 @@ def readable(old: Described, new: Described, inside: bool = False) -> bool:
 
 
 def narrowed(values: Values | None, described: Described) -> Values:
-    """Only what ``described`` has."""
+    """Returns only the values that ``described`` has."""
     assert values is not None
     result: dict[str, Any] = {f["name"]: values[f["name"]] for f in described["fields"] if not constant(f)}
     for group in described["groups"]:
@@ -75,7 +78,8 @@ def narrowed(values: Values | None, described: Described) -> Values:
 
 
 def widened(values: Values, old: Described, new: Described, version: int) -> Values:
-    """As the newer schema sees values of the older one: None for fields that are not there, no entries, no bytes."""
+    """Returns older values as the newer schema reads them: missing fields are None; missing groups and data are
+    empty."""
     result: dict[str, Any] = {
         f["name"]: values[f["name"]] if f["since"] <= version else None for f in new["fields"] if not constant(f)
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python child: as child.cpp, for what the extension does in C. Marks are signals to itself."""
+"""The Python child: like child.cpp, for the code of the C extension. It marks points by signals to itself."""
 
 import mmap
 import os
@@ -119,7 +119,7 @@ class Run:
         assert taken == len(messages)
 
     def poll(self):
-        """Says in PATH.done how many messages of each ring the handler has seen, before the gate can say so."""
+        """Writes to PATH.done how many messages of each ring the handler has seen, before the gate is stored."""
         with open(self.path + ".done", "r+b") as file:
             done = mmap.mmap(file.fileno(), 4096)
         counts = [0, 0]
@@ -136,7 +136,7 @@ class Run:
         assert polled > 3
 
     def workers(self, slot):
-        """Up to that slot; the last one has it."""
+        """Takes workers up to that slot. The last one has it."""
         made = [self.channel.worker()]
         while made[-1].slot < slot:
             made.append(self.channel.worker())
@@ -144,8 +144,8 @@ class Run:
         return made
 
     def dies_with_a_job(self, slot):
-        """Another process, without a word."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # or it is a stop for who traces this one
+        """Another process takes the slot and a job, and dies."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # else the signal stops this traced process
         pid = os.fork()
         if pid == 0:
             other = Run(self.path, self.sequence, [])
@@ -154,7 +154,7 @@ class Run:
         assert os.waitpid(pid, 0)[1] == 0
 
     def work_off(self):
-        """By another worker, which keeps its slot."""
+        """Finishes all jobs by another worker, which keeps its slot."""
         self.other = self.channel.worker()
         while self.other.poll(lambda job: None, 256):
             pass

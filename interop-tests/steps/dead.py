@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what `steps --states FOLDER` saw real processes store with the files of the dead (spec/golden/dead), which the
-simulation made: each of these is reached, in the same order, and whatever lies between two of them are bytes of the one
-or the other: stores that the spec does not order among each other, and copies in portions.
+"""Compares the states of real processes that `steps --states FOLDER` recorded with the files of the dead
+(spec/golden/dead), which the simulation made. Each of these must be reached, in the same order. A state between two of
+them must consist of bytes of these two: the spec does not order all stores, and copies are made in portions.
 
-    dead.py FOLDER [PREFIX]    those whose names begin so; the last line is `N passed, N failed`"""
+    dead.py FOLDER [PREFIX]    only names with this prefix; the last line is `N passed, N failed`"""
 
 import json
 import pathlib
 import sys
 
-BY_HAND = {"evict-late-gate"}  # no process stores so if it is stepped
+BY_HAND = {"evict-late-gate"}  # a stepped process does not store in this order
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "spec" / "golden" / "dead"
 
 
@@ -22,7 +22,7 @@ def changed(data, runs):
 
 
 def reached(stem):
-    """The contents of the file, one after another."""
+    """Yields the contents of the file, one after another."""
     states = [stem.with_suffix(".ring").read_bytes()]
     for line in stem.with_suffix(".stores").read_text().splitlines():
         at, text = line.split()
@@ -43,7 +43,7 @@ def different(one, other):
 
 
 def compare(points, states):
-    """What is wrong, or nothing."""
+    """Returns what is wrong, or nothing."""
     if points[0][1] != states[0]:
         return f"the file before the operation: {different(points[0][1], states[0])}"
     n = 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a binding does between two of its stores, driven from outside: any peer (PEER.md), also of a fourth language. See
-README.md.
+"""Tests what a binding does between two of its stores, from outside. Works with any peer (PEER.md), also in a fourth
+language. See README.md.
 
 driven.py [--language L]...   The last line is "N passed, N failed"."""
 
@@ -25,7 +25,7 @@ OPTIONS = {"kind": "broadcast", "capacity": CAPACITY, "publishers": 2, "subscrib
 
 
 class File:
-    """The words of one channel by their names in channel.md, read and written as its bytes."""
+    """The words of one channel by their names in channel.md, read and written through its file."""
 
     def __init__(self, path):
         with open(path, "r+b") as file:
@@ -54,7 +54,8 @@ class File:
 
 
 def made(run, language):
-    """A channel, its file, the peer and an observer, which has the first publisher slot and a kept reader."""
+    """Makes a channel. Returns it with its file, the peer, and an observer with the first publisher slot and a kept
+    reader."""
     victim, observer, name = run.fresh(language), run.peer("python", 2), run.name("driven")
     observer.call("create", channel=name, name=name, **OPTIONS)
     observer.call("publisher", channel=name, publisher=name, name="other")
@@ -65,14 +66,14 @@ def made(run, language):
 
 
 def publishing(run, language):
-    """Each store of a publication comes after the one before it in 6.1; and behind each the publisher is killed."""
+    """The stores of a publication come in the order of 6.1. The publisher is killed after each of them."""
     for first in range(4):
         for kill in (False, True):
             publish_once(run, language, first, kill)
 
 
 def publish_once(run, language, first, kill):
-    """Watches two words: a peer may have mapped each of them twice, and there are four registers."""
+    """Publishes once, watching two words: a peer may map each of them twice, and there are four debug registers."""
     victim, observer, name, file, watcher = made(run, language)
     ring = victim.call("publisher", channel=name, publisher=name, name="mine")["ring"]
     for data in ("01", "02"):
@@ -107,14 +108,14 @@ def publish_once(run, language, first, kill):
     else:
         equal("position", victim.receive()["position"], end)
     got = [m["data"] for m in drain(observer, name) if m["ring"] == ring]
-    whole = not killed or first >= 2  # from its length on it is published
+    whole = not killed or first >= 2  # after the store of its length, the message is published
     equal("what a reader got", got, ["01", "02"] + [data] * whole + ["04"] * killed)
     equal("messages counted", file.get(file.word("messages_done", ring)), len(got))
     observer.call("close", channel=name)
 
 
 def joining(run, language):
-    """A message that is published between the two gate stores of a join is not delivered, and the ring goes on."""
+    """A message that is published between the two gate stores of a join is not delivered, and the ring still works."""
     victim, observer, name, file, watcher = made(run, language)
     observer.call("offer", publisher=name, data="01", type=1)
     slot, values = 1, []
@@ -137,7 +138,7 @@ def joining(run, language):
 
 
 def evicted_in_a_poll(run, language):
-    """The slot is evicted while a poll reads: the gate that the poll stores is taken back (6.9, 5)."""
+    """A slot is evicted while a poll reads. The gate that the poll stores is taken back (6.9, 5)."""
     victim, observer, name, file, watcher = made(run, language)
     slot = victim.call("subscriber", channel=name, subscriber=name)["slot"]
     begin = file.get(file.word("published"))
@@ -175,7 +176,8 @@ def receive(peer):
 
 
 def lapped_and_empty(run, language):
-    """A lossy reader whose place looks empty although it was lapped: cleared ahead, not yet written (6.10, 2)."""
+    """A lapped lossy reader's cursor looks empty, because the bytes there are cleared ahead, not written yet (6.10,
+    2)."""
     victim, observer, name, file, _ = made(run, language)
     victim.call("lossy_subscriber", channel=name, subscriber=name, rings=[0])
     begin = file.get(file.word("published"))
@@ -184,7 +186,7 @@ def lapped_and_empty(run, language):
         count += 1
         observer.call("offer", publisher=name, data=f"{count:04x}", type=1)
         drain(observer, name)
-    while file.get(file.length(begin)) > 0:  # its record is overwritten or cleared
+    while file.get(file.length(begin)) > 0:  # until its record is overwritten or cleared
         count += 1
         observer.call("offer", publisher=name, data=f"{count:04x}", type=1)
         drain(observer, name)
@@ -199,7 +201,7 @@ def lapped_and_empty(run, language):
 
 
 def retiring(run, language):
-    """A reader that lives is never declared dead, however long it stands; one that died is, after a millisecond."""
+    """A live reader is never retired, even if it is stopped for long. A dead one is retired after a millisecond."""
     victim, observer, name, _file, _ = made(run, language)
     observer.call("close", subscriber=name)
     observer.call("evict", channel=name, slot=0)
@@ -227,7 +229,7 @@ def retiring(run, language):
 
 
 def of_queue(test):
-    """A test of driven_queue.py, which gets File from here."""
+    """Returns a test of driven_queue.py with File as its argument."""
 
     def named(run, language):
         test(run, language, File)

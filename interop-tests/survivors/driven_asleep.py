@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a binding does between two steps of a sleep and of a wake (channel.md 6.16), driven from outside; of driven.py,
-which has the tests of the ring's own operations."""
+"""Tests what a binding does between two steps of a sleep and of a wake (channel.md 6.16), from outside. Part of
+driven.py, which tests the operations on rings."""
 
 import time
 
@@ -13,15 +13,16 @@ CONTROL = 4096
 SEQUENCE = {"data": CONTROL + 64, "room": CONTROL + 128}
 ASLEEP = {pair: at + 4 for pair, at in SEQUENCE.items()}
 OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 3, "counters": 0}
-LATEST = 1  # seconds; a sleeper looks after 100 ms at the latest
-LONG = 10  # seconds: a time-out that does not come
-# Where a message comes while its reader falls asleep, or room while its publisher does: behind the load of `sequence`,
-# behind the store to `asleep`, before the membarrier, behind the first look that follows it, before the futex call
+LATEST = 1  # seconds; a sleeper looks again after 100 ms at most
+LONG = 10  # seconds: a time-out that should not be reached
+# The points at which a message or room comes while the waiting side falls asleep: after the load of `sequence`, after
+# the
+# store to `asleep`, before the membarrier, after the first look that follows, and before the futex call
 POINTS = ("sequence", "asleep", "membarrier", "look", "futex wait")
 
 
 class World:
-    """A channel with the peer that is watched, and another one, in Python, with a publisher (ring 0) in it."""
+    """A channel with the watched peer, and another peer, in Python, which has the publisher of ring 0."""
 
     def __init__(self, run, language):
         self.run, self.name = run, run.name("asleep")
@@ -34,11 +35,11 @@ class World:
         self.sequence, self.asleep = Word("sequence", SEQUENCE["data"], 4), Word("asleep", ASLEEP["data"], 4)
 
     def reads(self):
-        """The victim has a subscriber that waits for messages: what it does, and the word at which it looks."""
+        """Gives the victim a subscriber that waits for messages."""
         self.victim.call("subscriber", channel=self.name, subscriber=self.name, rings=[0])
 
     def publishes(self):
-        """The victim has a publisher that found no room. The other one reads."""
+        """Gives the victim a publisher that found no room. The other peer reads."""
         ring = self.victim.call("publisher", channel=self.name, publisher=self.name)["ring"]
         self.slot = self.other.call("subscriber", channel=self.name, subscriber=self.name, rings=[ring])["slot"]
         while self.victim.call("offer", publisher=self.name, data="0b" * 500, type=1)["position"] > 0:
@@ -46,7 +47,7 @@ class World:
         self.ring = ring
 
     def waits(self, pair):
-        """(op, its fields, the word at which it looks) of the victim's wait."""
+        """Returns (op, its fields, the word that it reads) of the victim's wait."""
         if pair == "data":
             cursor = self.victim.call("positions", subscriber=self.name)["positions"]["0"]
             at = self.file.rings + cursor % self.file.capacity
@@ -56,7 +57,7 @@ class World:
         return "offer", {"publisher": self.name, "data": "0b" * 500, "type": 1}, Word("look", at, 8, reads=True)
 
     def gives(self, pair):
-        """What the victim waits for."""
+        """Gives the victim the message or room for which it waits."""
         if pair == "data":
             return self.offer() > 0
         return self.other.call("poll", subscriber=self.name, limit=1)["messages"]
@@ -73,12 +74,13 @@ class World:
 
 
 def reached(seen, point):
-    """Whether the last one of what was seen is this point of falling asleep."""
+    """Returns whether the last recorded step is this point of falling asleep."""
     return seen[-1] == point and (point != "look" or "membarrier" in seen)
 
 
 def watch_sleep(world, pair, point, act):
-    """The victim waits; at the point `act()`, once. What was seen until then and afterwards, and whether it was killed."""
+    """Lets the victim wait, and calls `act()` once at the point. Returns the steps before and after, and whether it was
+    killed."""
     op, fields, look = world.waits(pair)
     words = [Word("asleep", ASLEEP[pair], 4), look]
     if point == "sequence":
@@ -99,7 +101,7 @@ def watch_sleep(world, pair, point, act):
 
 
 def falling_asleep(run, language):
-    """The steps of a sleep come in their order. A message, or room, that comes between two of them is not slept through."""
+    """The steps of a sleep come in order, and a message or room that comes between two of them ends the sleep."""
     for pair in ("data", "room"):
         world = World(run, language)
         world.reads() if pair == "data" else world.publishes()
@@ -116,7 +118,7 @@ def falling_asleep(run, language):
 
 
 def in_order(before, behind, point):
-    """Of 6.16. What the victim waited for came between what was seen before, and behind."""
+    """Checks the order of 6.16. The message or room came between the steps `before` and `behind`."""
     seen = before if point in ("look", "futex wait") else before + behind
     first = {name: seen.index(name) for name in dict.fromkeys(seen)}
     order = [name for name in ("sequence", "asleep", "membarrier", "futex wait") if name in first]
@@ -126,8 +128,7 @@ def in_order(before, behind, point):
 
 
 def killed_asleep(run, language):
-    """Killed behind the steps of a sleep that leave something: at most one wake is in vain, and then nobody is said to
-    sleep."""
+    """Kills a sleeper after the steps that leave a bit: at most one wake is in vain, and then no bit is set."""
     for point in ("asleep", "look", "futex wait"):
         world = World(run, language)
         world.reads()
@@ -145,7 +146,7 @@ def killed_asleep(run, language):
 
 
 def sleeper(world, ring):
-    """A peer that sleeps until a message of this ring comes."""
+    """Starts a peer that sleeps until a message of this ring comes."""
     peer = world.run.peer("python", 3)
     peer.call("open", channel=world.name, name=world.name)
     peer.call("subscriber", channel=world.name, subscriber=world.name, rings=[ring])
@@ -156,7 +157,7 @@ def sleeper(world, ring):
 
 
 def waking_readers(run, language):
-    """The steps of a wake come in their order; behind each the publisher is killed, and who sleeps gets the message."""
+    """The steps of a wake come in order. The publisher is killed after each, and the sleeper still gets the message."""
     for kill in (None, "asleep", "sequence"):
         world = World(run, language)
         taken = world.victim.call("publisher", channel=world.name, publisher=world.name, name="mine")
@@ -191,7 +192,7 @@ def waking_readers(run, language):
 
 
 def waking_publishers(run, language):
-    """The same for a reader that makes room: behind its gate store it wakes who waits for room."""
+    """The same for a reader that makes room: after its gate store, it wakes a waiting publisher."""
     for kill in (None, "asleep", "sequence"):
         world = World(run, language)
         slot = world.victim.call("subscriber", channel=world.name, subscriber=world.name, rings=[0])["slot"]
@@ -204,7 +205,7 @@ def waking_publishers(run, language):
         seen, cursor = [], world.file.gate(slot)
 
         def hit(word, seen=seen, world=world, kill=kill, slot=slot, cursor=cursor):
-            # It looks every 4 ms itself, and may find the room that was just made: only the first wake counts.
+            # The publisher looks every 4 ms anyway, and may find the new room itself, so only the first wake counts.
             if len(seen) < 3:
                 seen.append((word.name, world.file.gate(slot) > cursor))
             return word.name == kill and (word.name, True) in seen
@@ -230,7 +231,7 @@ def waking_publishers(run, language):
 
 
 def in_vain(run, language):
-    """A bit that a dead sleeper left costs one call, and no more; without one there is none."""
+    """A bit that a dead sleeper left costs exactly one futex call; without such a bit there is none."""
     world = World(run, language)
     ring = world.victim.call("publisher", channel=world.name, publisher=world.name)["ring"]
     world.victim.call("subscriber", channel=world.name, subscriber=world.name, rings=[0])

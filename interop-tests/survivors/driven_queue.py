@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker of a queue does between two of its stores (spec/queue.md 3, 5, 7, 8), driven from outside; of driven.py,
-which has the tests of the ring's own operations."""
+"""Tests what a queue's worker does between two of its stores (spec/queue.md 3, 5, 7, 8), from outside. Part of
+driven.py, which tests the operations on rings."""
 
 import time
 
@@ -13,7 +13,7 @@ DEADLINE = 5  # seconds
 
 
 class World:
-    """A queue with the worker that is watched, in slot 1, and another one, in Python, with the producer of ring 0."""
+    """A queue with the watched worker in slot 1, and another peer, in Python, with the producer of ring 0."""
 
     def __init__(self, run, language, file):
         self.run, self.name = run, run.name("driven-queue")
@@ -31,7 +31,7 @@ class World:
             self.other.call("offer", publisher=self.name, data=self.sent[-1], type=1)
 
     def pass_owner(self, slot):
-        """The watched one does the first job: where the next one lies."""
+        """Lets the watched worker do the first job. Returns the position of the next one."""
         self.victim.call("take_job", worker=self.name)
         self.victim.call("done", worker=self.name)
         equal("its gate", self.file.get(self.file.gate(slot)), -1)
@@ -41,7 +41,7 @@ class World:
         return peer.call("worker", channel=self.name, worker=self.name)["slot"]
 
     def beside(self, name, slot, ring=0):
-        """A worker's word beside its gate."""
+        """Returns a worker's word beside its gate."""
         gate = self.file.gate(slot, ring)
         return Word(name, gate.offset + {"taken_end": 16, "attempts": 24}[name], 4 if name == "attempts" else 8)
 
@@ -50,7 +50,7 @@ class World:
         return Word(name, at + {"epoch": 0, "evicting": 8}[name], 4 if name == "evicting" else 8)
 
     def dead(self, limit):
-        """A worker that dies with the rest of a batch in hand, its first job done: its slot."""
+        """Lets a worker die after the first job of a batch, with the rest in hand. Returns its slot."""
         dead = self.run.fresh("python")
         dead.call("open", channel=self.name, name=self.name)
         slot = self.worker(dead)
@@ -59,12 +59,12 @@ class World:
         return slot
 
     def watch(self, op, fields, words, kill):
-        """The stores of a request, until the one behind which it is killed, or all; and whether it was killed."""
+        """Returns the stores of a request, up to the one after which the peer is killed, and whether it was killed."""
         seen, last = [], {word.name: self.file.get(word) for word in words}
 
         def hit(word):
             value = self.file.get(word)
-            if value == last[word.name]:  # of a recovery
+            if value == last[word.name]:  # a store of a recovery
                 return False
             last[word.name] = value
             seen.append((word.name, value))
@@ -76,7 +76,7 @@ class World:
         return seen, killed
 
     def left(self, count):
-        """What a new worker gets, soon: [data, attempts]."""
+        """Returns what a new worker gets soon: [data, attempts]."""
         heir = self.run.peer("python", 3)
         heir.call("open", channel=self.name, name=self.name)
         heir.call("worker", channel=self.name, worker=self.name)
@@ -96,20 +96,20 @@ class World:
 
 
 def windows(names):
-    """(number of the first of two words to watch, the one behind whose store it is killed, or None): a peer may have
-    mapped each of them twice, and there are four registers."""
+    """Yields (number of the first of two words to watch, the word after whose store the peer is killed, or None). Two
+    words, because a peer may map each twice, and there are four debug registers."""
     plan = [(first, None) for first in range(len(names) - 1)]
     return plan + [(max(0, i - 1), name) for i, name in enumerate(names)]
 
 
 def stores(seen, expected, kill):
-    """Up to the one that is the last."""
+    """Checks the stores, up to the last one before the kill."""
     names = [name for name, _ in expected]
     equal("stores, in order", seen, expected[: names.index(kill) + 1] if kill else expected)
 
 
 def taking(run, language, file):
-    """A take announces its job: taken_end, gate, then gate[0] (3, 2 and 3); killed behind each."""
+    """A take stores taken_end, gate, then gate[0] (3, 2 and 3). The worker is killed after each."""
     for first, kill in windows(("taken_end", "gate", "gate[0]")):
         world = World(run, language, file)
         slot = world.worker(world.victim)
@@ -131,7 +131,7 @@ def taking(run, language, file):
 
 
 def adopting(run, language, file):
-    """An adopter has the job in its own gate and raises handovers before it takes the dead one's gate (5, 5)."""
+    """An adopter stores the job in its own gate and raises handovers before it clears the dead worker's gate (5, 5)."""
     for first, kill in windows(("attempts", "taken_end", "gate", "handovers", "its gate")):
         world = World(run, language, file)
         slot = world.worker(world.victim)
@@ -161,7 +161,8 @@ def adopting(run, language, file):
 
 
 def releasing(run, language, file):
-    """A released job lies on the returns ring before it leaves the hand (8, 5); killed behind each of both stores."""
+    """A released job is in the returns ring before it leaves the hand (8, 5). The worker is killed after each of both
+    stores."""
     for kill in (None, "published", "gate"):
         world = World(run, language, file)
         slot = world.worker(world.victim)
@@ -170,7 +171,7 @@ def releasing(run, language, file):
         returns = OPTIONS["producers"]
         published = world.file.word("published", returns)
         end = world.file.get(published) + 64
-        word = published if kill == "published" else world.file.gate(slot)  # a peer may have mapped it three times
+        word = published if kill == "published" else world.file.gate(slot)  # may be mapped three times
         seen, killed = world.watch("release", {"worker": world.name}, [word], kill)
         equal("stores", seen, [("published", end) if kill == "published" else ("gate", -1)])
         equal("killed", killed, kill is not None)
@@ -183,7 +184,8 @@ def releasing(run, language, file):
 
 
 def evicting(run, language, file):
-    """An eviction raises the epoch, then says so (7); killed in between nobody has lost a slot without being told."""
+    """An eviction raises the epoch before it sets evicting (7), so after a kill in between, the victim still
+    notices."""
     for kill in (None, "epoch", "evicting"):
         world = World(run, language, file)
         slot = world.worker(world.other)
@@ -207,12 +209,12 @@ def evicting(run, language, file):
 
 
 def overtaken(run, language, file):
-    """Another worker takes the job between an announcement and its compare-and-set: it is handed out once (3, 3)."""
+    """Another worker takes the job between the announcement and the compare-and-set. It is handed out once (3, 3)."""
     world = World(run, language, file)
     slot = world.worker(world.victim)
     world.worker(world.other)
     world.publish(2)
-    world.other.call("take_job", worker=world.name)  # over the owner record
+    world.other.call("take_job", worker=world.name)  # moves over the owner record
     world.other.call("done", worker=world.name)
     got, gates = [], []
 

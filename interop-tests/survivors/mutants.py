@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes that a binding can make, planted in a copy of C++'s headers one after the other. The golden files of the
-dead or driven.py must convict each of MUTANTS; C++'s own tests of waits those of WAITS; driven.py, and sleeping.py if
-wake-ups are lost, those of ASLEEP; ../steps, and what it compares with the files of the dead, those of QUEUE.
+"""Plants mistakes, one after the other, in a copy of C++'s headers; a test must find each. MUTANTS are found by the
+golden files of the dead or by driven.py, WAITS by C++'s own tests of waits, ASLEEP by driven.py or, for lost wake-ups,
+by sleeping.py, and QUEUE by ../steps, also by its comparison with the files of the dead.
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -15,13 +15,13 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMIT = "        RingWriter::commit(to, length + header_length);\n"  # of offer
+COMMIT = "        RingWriter::commit(to, length + header_length);\n"  # in offer
 ADVANCE = (
     "        const auto new_end = static_cast<std::int64_t>(end);\n"
     "        writer_.advance(ring, new_end, wrapping_add(writer_.count, 1));\n"
 )
 
-# name: (header, what stands there, what the mutant has there)
+# name: (header, the right text, the mutant's text)
 MUTANTS = {
     "recover: no zero at q": ("ring.hpp", "store_relaxed(ring.length_at(q), 0);", ""),
     "recover: the count is always messages_begun": (
@@ -113,7 +113,7 @@ OWN = "    store_relaxed(attempts_beside(own), attempts);  // adopt 5"
 RELEASE = "const Released released ="
 BEGIN, HAND = "store_release(taken_end_beside(gate), e);", "end = e;\n                return Found::jobs;"
 GATE = "store_release(gate, p);"
-# name: what stands in one of the headers, what the mutant has there; and so on
+# name: the right text in one of the headers, the mutant's text; and so on
 QUEUE = {
     "queue take 2: the gate before taken_end": (
         BEGIN + "  // take 2; pairs with adopt 2\n            " + GATE,
@@ -164,15 +164,15 @@ QUEUE = {
     "queue release: attempts of the copy are not raised": ("more_attempts(job.attempts, 1)", "job.attempts"),
     "queue release: the returns ring's lock is kept": ("const SlotGuard guard(description, lock_);", ""),
 }
-LOSES = ("sleep: no membarrier", "sleep: no look behind the bits", "wake: nobody is called")  # wake-ups
-LOOKED_FOR = 100_000  # waits of sleeping.py
+LOSES = ("sleep: no membarrier", "sleep: no look behind the bits", "wake: nobody is called")  # lose wake-ups
+LOOKED_FOR = 100_000  # the number of waits in sleeping.py
 NONE, LOST = "no mistake", "lost wake-ups"
 
-FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # goes, in "claimed behind ..."
+FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # for "claimed behind ..."
 
 
 def run(command, folder, timeout=None):
-    """What is left of the process; status -1 if it had to be killed: a reader of a ring without an end never stops."""
+    """Runs a command. Returns the ended process; status -1 if it had to be killed, as a mutant may never end."""
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired as hung:
@@ -180,8 +180,8 @@ def run(command, folder, timeout=None):
 
 
 def compile_all(name, folder):
-    """What is to convict a mutant, against the headers in `folder`: the golden files' test, the peer, the test of
-    waits. Empty, or what the compiler says."""
+    """Builds the tests against the headers in `folder`: the golden files' test, the peer, the test of waits. Returns
+    the compiler's errors, or nothing."""
     test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
     common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
     golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]
@@ -205,7 +205,7 @@ def compile_all(name, folder):
 
 
 def failures(*command):
-    """What a suite of ours says has failed."""
+    """Runs a test suite. Returns the failures that it prints."""
     suite = run([sys.executable, *command], ROOT, timeout=300)
     if not re.search(r"^\d+ passed, \d+ failed$", suite.stdout, re.MULTILINE) and suite.returncode >= 0:
         sys.exit(f"{command[0]} does not run: {suite.stderr}")
@@ -213,7 +213,8 @@ def failures(*command):
 
 
 def of_steps(folder):
-    """What the kills and stops of a queue's operations, and its files of the dead, say of the child in `folder`."""
+    """Runs the steps of a queue's operations, and the comparison with its files of the dead, on the child in
+    `folder`."""
     steps, dead = ROOT / "build" / "steps" / "steps", ROOT / "interop-tests" / "steps" / "dead.py"
     command = [steps, "--child", folder / "child", "--only", "queue-"]
     said = [run([*command, "--quick"], folder, 300)]
@@ -226,7 +227,7 @@ def of_steps(folder):
 
 
 def convicted_by(name, folder):
-    """The names of what fails."""
+    """Returns the names of the failing tests."""
     found, here = [], Path(__file__).resolve().parent
     if name in (*QUEUE, NONE):
         found += of_steps(folder)
@@ -249,7 +250,7 @@ def convicted_by(name, folder):
 
 
 def plant(name, folder, headers, right, wrong):
-    """One edit, where the text stands: once, in one header."""
+    """Makes one edit. The text must appear once, in one header."""
     if not right:
         return
     there = [file for file in sorted(folder.glob(headers)) if right in file.read_text()]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What does not end a process must not end its channel: see README.md.
+"""Interruptions that a process survives must not damage its channel: see README.md.
 
 survivors.py [--language L]... [--scenario PREFIX]... [--part K/N] [--points]
 
@@ -36,7 +36,7 @@ CODES = set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "spec" / "api.md").read_te
 
 @dataclass(frozen=True)
 class Plan:
-    """What happens at a point."""
+    """An event at a point of a request."""
 
     what: str
     error: int = 0
@@ -53,14 +53,14 @@ def plans(scenario, language, point):
         yield Plan("evicted and owned by another", action="evict")
     if language == "python":
         yield Plan("KeyboardInterrupt", action="signal")
-    if scenario.prepare is not nothing:  # there is a channel
+    if scenario.prepare is not nothing:  # with a channel
         yield Plan("closed by another thread", action="close")
         other = "interrupt" if language == "java" else "fork"
         yield Plan({"interrupt": "interrupted", "fork": "forked"}[other], action=other)
 
 
 def locks(path):
-    """The names of the bytes that somebody has locked."""
+    """Returns the names of the locked bytes."""
     control = LAYOUT["header"]
     found = set()
     try:
@@ -87,20 +87,20 @@ def locks(path):
 
 
 def holdings(pid, folder):
-    """How many descriptors and mappings a process has of files in a folder."""
+    """Returns how many descriptors and mappings of files in a folder a process has."""
     descriptors = 0
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
             descriptors += os.readlink(link).startswith(str(folder))
         except OSError:
-            pass  # the descriptor of this very listing, or one that is just being closed
+            pass  # the descriptor of this listing, or one that was just closed
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     return {"descriptors": descriptors, "mappings": maps.count(str(folder))}
 
 
 class Beside:
-    """Another thread of the victim, which acts while the first one stands. Its FIFOs lie outside of the channels'
-    folder: that thread may still have them open when the victim's descriptors are counted."""
+    """Another thread of the victim, which acts while the first one is stopped. Its FIFOs are outside of the channels'
+    folder, because it may still have them open when the victim's descriptors are counted."""
 
     def __init__(self, victim, what):
         self.folder = tempfile.TemporaryDirectory(prefix="flyring-beside-")
@@ -113,7 +113,7 @@ class Beside:
     def act(self, world):
         with open(f"{self.path}.go", "wb") as go:
             go.write(b"!")
-        self.wait(0.02)  # it may have to wait for the first thread, and acts when that goes on
+        self.wait(0.02)  # it may wait for the first thread, and act when that one goes on
 
     def wait(self, seconds):
         deadline = time.monotonic() + seconds
@@ -149,7 +149,7 @@ class Survivors:
         return fields
 
     def follow(self, scenario, world, **how):
-        """The points, and the answer or the error's code."""
+        """Follows a request. Returns its points, and the answer or the error's code."""
         victim, fields = world.victim, self.request(scenario, world)
         tracer = Tracer(victim.pid, self.run.folder)
         sequence = world.sequence
@@ -163,7 +163,7 @@ class Survivors:
 
     @staticmethod
     def answer(call):
-        """None and the answer, or the code of the error and None."""
+        """Returns None and the answer, or the error's code and None."""
         try:
             return None, call()
         except Refused as e:
@@ -172,12 +172,13 @@ class Survivors:
             return e.code, None
 
     def peers(self, scenario):
-        """The victim and the observer, which is of another language where that has what it needs."""
+        """Returns the victim and the observer, which has another language if that has all needed ops."""
         observer = self.language if scenario.world.OBSERVER == "its own" else scenario.world.OBSERVER
         return self.run.peer(self.language), self.run.peer(observer, 2)
 
     def baseline(self, scenario):
-        """The points of an undisturbed request, what is locked, and what the victim holds before and after it."""
+        """Returns the points of an undisturbed request, the locked bytes, and the victim's holdings before and
+        after."""
         with scenario.world(self.run, *self.peers(scenario)) as world:
             scenario.prepare(world)
             before = locks(world.path), holdings(world.victim.pid, self.run.folder)
@@ -218,11 +219,11 @@ class Survivors:
             self.check_end(scenario, world)
 
     def at_most(self, found, expected):
-        """Java unmaps what nothing refers to any more when it collects garbage: that is looked at in the end."""
+        """Compares holdings. Java unmaps only at garbage collections, so its mappings are checked at the end."""
         return all(found[k] <= expected[k] for k in found if k != "mappings" or self.language != "java")
 
     def left(self, victim):
-        """What it holds after it has let go of everything."""
+        """Returns what the victim holds after it has closed everything."""
         deadline = time.monotonic() + 5
         while True:
             victim.call("hello", collect=True)
@@ -231,15 +232,15 @@ class Survivors:
                 return held
 
     def evict(self, world):
-        """The victim's slot gets another owner while the victim stands in the middle of its request."""
-        if "control" not in locks(world.path):  # else it would wait for the victim
+        """Gives the victim's slot to another owner while the victim is stopped in the middle of its request."""
+        if "control" not in locks(world.path):  # else this would wait for the victim
             world.observer.call("evict", channel="o", slot=world.EVICTED)
 
     def signal(self, world):
         os.kill(world.victim.pid, signal.SIGINT)
 
     def again(self, scenario, world, code):
-        """The object works, or says that it does not."""
+        """Checks that the object works, or raises the right error."""
         victim = world.victim
         fields = self.request(scenario, world, again=True)
         sequence = world.sequence
@@ -247,7 +248,7 @@ class Survivors:
         world.note(scenario, sequence, code, answer)
 
     def end(self, scenario, world):
-        """All is closed, as a user would."""
+        """Closes everything, as a user would."""
         victim = world.victim
         for handle in list(victim.open_channels):
             code, _ = self.answer(lambda handle=handle: victim.call("close", channel=handle))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of survivors.py in a queue (spec/queue.md): no job is lost, and what is handed out again says so."""
+"""The requests of survivors.py in a queue (spec/queue.md): no job is lost, and repeated jobs are marked."""
 
 import time
 
@@ -14,7 +14,7 @@ def number(job):
 
 
 class QueueWorld(World):
-    """The observer has a producer and a worker, which takes nothing while the victim is at work."""
+    """A queue in which the observer has a producer, and a worker that takes nothing while the victim works."""
 
     EVICTED, EXPECTED = 2, {"publisher 0", "subscriber 1"}
 
@@ -35,14 +35,14 @@ class QueueWorld(World):
             self.observer.call("offer", publisher="other", data=data, type=9)
 
     def taken(self, count=1):
-        """The victim has a job in hand."""
+        """Gives the victim a job in hand."""
         self.worker()
         self.jobs(count)
         job = self.victim.call("take_job", worker="w")["job"]
         self.had.add(number(job))
 
     def left(self):
-        """A worker has died with jobs in hand."""
+        """Lets a worker die with jobs in hand."""
         dead = self.run.fresh("python")
         dead.call("open", channel="d", name=self.name)
         dead.call("worker", channel="d", worker="gone")
@@ -53,7 +53,7 @@ class QueueWorld(World):
         dead.kill()
 
     def held_back(self):
-        """The victim's ring is full, and a job that a dead worker has in hand holds it back."""
+        """Fills the victim's ring, which the job of a dead worker holds back."""
         self.open()
         self.victim.call("publisher", channel="v", publisher="p", name="pub")
         dead, data = self.run.fresh("python"), self.data()
@@ -77,10 +77,10 @@ class QueueWorld(World):
         if scenario.publishes:
             if code:
                 self.uncertain.add(sequence)
-            elif answer["position"] > 0:  # a dead worker's job goes on holding it back
+            elif answer["position"] > 0:  # the dead worker's job still holds it back
                 self.sent.append(sequence)
         if code is not None:
-            self.had |= set(self.sent)  # a handler may have had any of them
+            self.had |= set(self.sent)  # a handler may have got any of them
             return
         if scenario.op == "take_job" and answer["job"]:
             self.had.add(number(answer["job"]))
@@ -96,7 +96,7 @@ class QueueWorld(World):
 
     def check(self, scenario):
         observer = self.observer
-        for i in range(300):  # three laps: nobody holds the producer back
+        for i in range(300):  # three laps, so nothing holds the producer back
             deadline = time.monotonic() + 1
             while observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)["position"] < 0:
                 self.work_off()
@@ -116,7 +116,7 @@ class QueueWorld(World):
         self.count()
 
     def count(self):
-        """No job is lost, and only what somebody had in hand comes again, and says so."""
+        """Checks that no job is lost, and that only jobs that were in hand come again, marked as repeats."""
         seen = {}
         for job in self.got:
             seen.setdefault(number(job), []).append(job["attempts"])
@@ -137,7 +137,7 @@ class QueueWorld(World):
 
 
 def dead_polls(peer, worker="keeper"):
-    """All that a worker gets now."""
+    """Returns all jobs that a worker gets now."""
     jobs = []
     while more := peer.call("poll_jobs", worker=worker, limit=64)["jobs"]:
         jobs += more
@@ -164,7 +164,7 @@ def scenarios():
         world.taken(3)
 
     def successor(world):
-        """The next owner of the dead one's slot; the first one is the observer's."""
+        """Takes the dead worker's slot; the first slot belongs to the observer."""
         world.open()
         world.left()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of survivors.py in a service (spec/service.md): each call ends once, with its own answer; no request is
-run twice; the next server and the next client go on."""
+"""The requests of survivors.py in a service (spec/service.md). Each call ends once, with its own answer; no request
+runs twice; the next server and the next client work."""
 
 import time
 
@@ -9,7 +9,7 @@ from harness import equal, true
 from worlds import SMALL, Scenario, World, new, nothing
 
 OPTIONS = {"kind": "service", "capacity": 4096, "clients": 3, "counters": 4}
-CLIENT = 1  # the victim's number, as a client; the observer's is 0
+CLIENT = 1  # the victim's number as a client; the observer is client 0
 ECHO = {"echo": True}
 
 
@@ -18,7 +18,7 @@ def number(data):
 
 
 class ServiceWorld(World):
-    """What both worlds have in common. `other` is a third process: a server that answers, or a client."""
+    """The common parts of both worlds. `other` is a third process: a server that answers, or a client."""
 
     OBSERVER = "its own"
 
@@ -33,7 +33,7 @@ class ServiceWorld(World):
             peer.call("close", channel=channel)
 
     def many(self, client, server, count=130):
-        """Two laps of the rings of one client, and of its answers."""
+        """Makes calls for two laps of one client's rings."""
         peer, handle = client
         fields = {"seed": 7, "count": count, "min": 8, "max": 90, "timeout": 5}
         other, name = server
@@ -43,12 +43,12 @@ class ServiceWorld(World):
         equal("requests", other.receive(20)["count"], count)
 
     def take(self, peer, op, handle, channel):
-        """A place, which must be free, or be so at once."""
+        """Takes a place, which must be free now or in a moment."""
         return peer.call(op, channel=channel, timeout=1, **{op: handle})
 
 
 class ServerWorld(ServiceWorld):
-    """The victim is the server; the observer has client 0, whose calls it counts."""
+    """The victim is the server. The observer has client 0, and counts its calls."""
 
     EVICTED, EXPECTED = 0, {"publisher 0", "subscriber 1"}
 
@@ -77,10 +77,10 @@ class ServerWorld(ServiceWorld):
         self.handed += self.victim.call("serve", server="s", handler={"stream": ["aa"] * 9, "type": 5})["requests"]
 
     def waiting(self):
-        """Answers wait for room."""
+        """Lets answers wait for room."""
         self.ask(8)
         self.handed += self.victim.call("serve", server="s", handler={"reply": "bb" * 900, "type": 5})["requests"]
-        time.sleep(0.002)  # it looks whether its reader is dead: in each round
+        time.sleep(0.002)  # long enough for a test whether its reader is dead
 
     def note(self, scenario, sequence, code, answer):
         if scenario.op == "serve" and code is None:
@@ -93,7 +93,7 @@ class ServerWorld(ServiceWorld):
                 self.ended[one["call"]] = one
 
     def check(self, scenario):
-        """The victim is gone: every call ends, and was given to one handler at most; the next server goes on."""
+        """Checks after the victim's end: every call ends, at most one handler got it, and the next server works."""
         deadline = time.monotonic() + 2
         while set(self.ended) < set(self.started):
             self.poll()
@@ -117,7 +117,7 @@ class ServerWorld(ServiceWorld):
 
 
 class ClientWorld(ServiceWorld):
-    """The victim is client 1; `other` is the server, the observer has client 0."""
+    """The victim is client 1; `other` is the server, and the observer has client 0."""
 
     EVICTED = 1 + CLIENT
     EXPECTED = {"publisher 0", "subscriber 1", "subscriber 0", "publisher 3", "publisher 4", "publisher 5"}
@@ -148,7 +148,7 @@ class ClientWorld(ServiceWorld):
             self.served += [number(one["data"]) for one in requests if one["client"] == CLIENT]
 
     def full(self):
-        """No room for another request."""
+        """Fills the ring, so that there is no room for a request."""
         self.client()
         for i in range(4):
             data = self.data() + "00" * 850
@@ -167,7 +167,7 @@ class ClientWorld(ServiceWorld):
         self.served += [number(one["data"]) for one in requests]
 
     def without(self):
-        """There is no server."""
+        """Ends the server."""
         self.client()
         self.other.call("close", server="s")
 
@@ -176,7 +176,8 @@ class ClientWorld(ServiceWorld):
             (self.uncertain.add if code else self.asked.append)(sequence)
 
     def check(self, scenario):
-        """The victim is gone: what it asked is run once; its place is free, and its next owner gets its own answers."""
+        """Checks after the victim's end: its requests ran once, its place is free, and the next owner gets its own
+        answers."""
         if scenario.prepare is ClientWorld.without:
             self.take(self.other, "server", "s", "x")
         self.serve()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows one thread of a peer through one request, with ptrace: sees each system call that concerns the channel, can
-make it fail, and can hold the thread there while something else happens; or stops it behind each access to some words
-of the channel (debug registers). x86-64, Linux 5.3 or newer; no privilege."""
+"""Follows one thread of a peer through one request with ptrace. It sees each system call that concerns the channel, and
+can make the call fail, or hold the thread there while something else happens. It can also stop the thread after each
+access to some words of the channel (debug registers). Needs x86-64, and Linux 5.3 or newer, but no privilege."""
 
 import ctypes
 import errno
@@ -25,7 +25,7 @@ libc.syscall.restype = ctypes.c_long
 
 
 class Info(ctypes.Structure):
-    """struct ptrace_syscall_info; of its union the entry."""
+    """struct ptrace_syscall_info, with the entry of its union."""
 
     _fields_ = (
         ("op", ctypes.c_uint8),
@@ -40,7 +40,7 @@ class Info(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Call:
-    """A system call: where its descriptor and its path stand in its arguments, and what it may fail with."""
+    """A system call: the indexes of its descriptor and its path in the arguments, and its possible errors."""
 
     name: str
     descriptor: int | None
@@ -92,7 +92,7 @@ class Point:
     detail: str
     errors: tuple[int, ...]
     completes: bool
-    """It does its work even if it reports a failure: Linux closes and unlocks all the same."""
+    """The call has its effect even if it reports a failure: Linux closes and unlocks nevertheless."""
 
     def __str__(self):
         return f"{self.n} {self.name}{self.detail and ' ' + self.detail}"
@@ -104,8 +104,9 @@ class Tracer:
         self.points = []
 
     def follow(self, send, at=None, error=0, then=None):
-        """Sends a request and lets the thread that waits for it run until it begins to answer. At point `at` its system
-        call fails with `error`, or `then()` is called while the thread stands before it. Returns the points."""
+        """Sends a request, and lets the thread that reads it run until it begins to answer. At point `at` its system
+        call fails with `error`, or `then()` is called while the thread is stopped before the call. Returns the
+        points."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         ptrace(INTERRUPT, tid)
@@ -141,10 +142,10 @@ class Tracer:
                 if error:
                     failing = error
                     if not point.completes:
-                        ptrace(POKEUSER, tid, ORIG_RAX, 2**64 - 1)  # no system call
+                        ptrace(POKEUSER, tid, ORIG_RAX, 2**64 - 1)  # turns it into no system call
 
     def _reader(self):
-        """The thread that reads standard input, or is about to."""
+        """Returns the thread that reads standard input, or is about to."""
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
@@ -182,7 +183,7 @@ class Tracer:
             completes = detail == "unlock"
         errors = call.errors
         if call.name == "lseek" and info.arguments[2] != os.SEEK_SET:
-            errors = ()  # asking where it is cannot fail
+            errors = ()  # a query of the position cannot fail
         return Point(len(self.points), call.name, os.path.basename(detail), errors, completes)
 
     def _bytes(self, address, length):
@@ -203,7 +204,7 @@ class Tracer:
 
 @dataclass(frozen=True)
 class Word:
-    """Up to four of these can be watched. ``reads``: it stops behind loads, too."""
+    """A word to watch; there can be up to four. ``reads``: the thread also stops after loads."""
 
     name: str
     offset: int
@@ -216,7 +217,7 @@ TIMED_OUT = -errno.ETIMEDOUT & 2**64 - 1
 
 
 def sleeping_call(info):
-    """One of SLEEPING, or None. A futex of the process alone is none of ours."""
+    """Returns one of SLEEPING, or None. A process-private futex does not count."""
     if info.number == MEMBARRIER:
         return SLEEPING["membarrier"]
     if info.number == FUTEX_WAITV:
@@ -231,9 +232,9 @@ class Watcher(Tracer):
         self.path = str(path)
 
     def watch(self, send, words, hit, calls=False):
-        """Sends a request; `hit(word)` is called whenever the thread has stored into one of the words (or loaded it),
-        while it stands behind that. A true answer of `hit` ends the peer there, by SIGKILL. Whether it did. With
-        `calls` it stands in front of each of SLEEPING, too, and behind a futex wait that timed out."""
+        """Sends a request. Calls `hit(word)` whenever the thread has stored to one of the words (or loaded it), while
+        the thread is stopped after that. If `hit` returns true, kills the peer there by SIGKILL. Returns whether it
+        did. With `calls`, the thread also stops before each of SLEEPING, and after a futex wait that timed out."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         try:
@@ -243,7 +244,7 @@ class Watcher(Tracer):
             raise
 
     def _end(self, tid):
-        """SIGKILL, and its tracer's part of what is left of the thread."""
+        """Kills the peer by SIGKILL, and reaps the traced thread."""
         os.kill(self.pid, signal.SIGKILL)
         try:
             while not os.WIFSIGNALED(os.waitpid(tid, WALL)[1]):
@@ -266,9 +267,9 @@ class Watcher(Tracer):
             if stop == signal.SIGTRAP | 0x80:
                 info = syscall_info(tid)
                 if info.op == EXIT and call == MMAP:
-                    watched = self._arm(tid, words)  # it may be what is to be watched
+                    watched = self._arm(tid, words)  # the call may have mapped a word to watch
                 call = info.number if info.op == ENTRY else None
-                waited = sleeping is SLEEPING["futex wait"] and info.number == TIMED_OUT  # what the call returned
+                waited = sleeping is SLEEPING["futex wait"] and info.number == TIMED_OUT  # the result of the call
                 sleeping = sleeping_call(info) if calls and info.op == ENTRY else None
                 sleeping = SLEEPING["timed out"] if waited and info.op == EXIT else sleeping
                 if sleeping and hit(sleeping):
@@ -289,7 +290,7 @@ class Watcher(Tracer):
                 deliver = stop
 
     def _arm(self, tid, words):
-        """(word, address) of what each debug register watches."""
+        """Sets the debug registers. Returns (word, address) of each."""
         watched = [(word, address) for word in words for address in self._addresses(word)]
         if len(watched) > 4:
             raise Ended(f"{len(watched)} addresses cannot be watched at once: {watched}")
@@ -303,7 +304,7 @@ class Watcher(Tracer):
         return watched
 
     def _addresses(self, word):
-        """Where the peer may write it, if it has mapped it; if loads count, also where it may only read it."""
+        """Returns the addresses at which the peer has mapped the word writable; if loads count, also read-only."""
         found = []
         for line in pathlib.Path(f"/proc/{self.pid}/maps").read_text().splitlines():
             addresses, access, begin, _, _, *file = line.split(maxsplit=5)
@@ -315,7 +316,7 @@ class Watcher(Tracer):
 
 
 class Ended(Exception):
-    """The peer is not there any more."""
+    """The peer has ended."""
 
 
 def ptrace(request, tid, address=0, data=0):
@@ -331,7 +332,7 @@ def poke(tid, at, value):
 def peek(tid, at):
     ctypes.set_errno(0)
     value = ctypes.c_ulong()
-    if libc.syscall(101, PEEKUSER, tid, at, ctypes.byref(value)) == -1:  # ptrace, whose wrapper returns the value
+    if libc.syscall(101, PEEKUSER, tid, at, ctypes.byref(value)) == -1:  # ptrace; its wrapper returns the value
         raise OSError(ctypes.get_errno(), "PTRACE_PEEKUSER")
     return value.value
 

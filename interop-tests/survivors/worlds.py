@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survivors.py does in a channel: the requests, and what must be true of the channel in the end."""
+"""The requests of survivors.py in a channel, and the checks of the channel at the end."""
 
 import os
 import struct
@@ -13,16 +13,16 @@ SMALL = struct.Struct("<q")
 
 
 class World:
-    """A channel with an observer in a process of its own, and the peer that is to survive."""
+    """A channel with the peer that must survive, and an observer in another process."""
 
-    OBSERVER = "python"  # its language
+    OBSERVER = "python"  # the observer's language
 
     def __init__(self, run, victim, observer):
         self.run, self.victim, self.observer = run, victim, observer
         self.name = run.name("survivors")
         self.path = run.folder / f"{self.name}.ring"
         self.published, self.uncertain, self.sequence = [], set(), 0
-        victim.call("hello")  # Java: forgets an interrupt
+        victim.call("hello")  # Java: clears an interrupt
         self.make()
 
     def make(self):
@@ -31,7 +31,7 @@ class World:
         self.observer.call("publisher", channel="o", publisher="other", name="other")
 
     def data(self):
-        """The payload of the next message, and a note that it may be published."""
+        """Returns the payload of the next message, and notes that it may be published."""
         self.sequence += 1
         return (SMALL.pack(self.sequence) * 4).hex()
 
@@ -51,7 +51,7 @@ class World:
             self.observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)
 
     def fill(self):
-        """The ring of the victim is full, and the one that holds it back is dead."""
+        """Fills the victim's ring, which a dead reader holds back."""
         dead = self.run.fresh("python")
         dead.call("open", channel="d", name=self.name)
         dead.call("subscriber", channel="d", subscriber="gone", rings=[1])
@@ -66,27 +66,27 @@ class World:
         time.sleep(0.002)
 
     def drain(self):
-        """What the keeper gets of the victim's ring."""
+        """Returns the messages of the victim's ring that the keeper gets."""
         got = []
         while messages := self.observer.call("poll", subscriber="keeper", limit=256)["messages"]:
             got += [SMALL.unpack_from(bytes.fromhex(m["data"]))[0] for m in messages if m["ring"] == 1]
         self.got = getattr(self, "got", []) + got
 
-    EVICTED, EXPECTED = 1, {"publisher 0", "subscriber 0"}  # the victim's subscriber slot; what the observer has locked
+    EVICTED, EXPECTED = 1, {"publisher 0", "subscriber 0"}  # the victim's subscriber slot; the observer's locks
 
     def note(self, scenario, sequence, code, answer):
-        """What the victim's answer says of its messages."""
+        """Notes what the victim's answer says about its messages."""
         if scenario.publishes and (answer is None or answer["position"] > 0):
             self.published.append(sequence)
             if code is not None:
                 self.uncertain.add(sequence)
 
     def check(self, scenario):
-        """The victim is gone: the others go on, and nothing is lost."""
+        """Checks after the victim's end: the others go on, and nothing is lost."""
         if scenario.removes_name:
             return
         observer = self.observer
-        for i in range(300):  # three laps: nobody holds the others back
+        for i in range(300):  # three laps, so nothing holds the others back
             deadline = time.monotonic() + 1
             while observer.call("offer", publisher="other", data=(SMALL.pack(0) * 4).hex(), type=9)["position"] < 0:
                 self.drain()
@@ -125,22 +125,22 @@ class Scenario:
     fields: dict
     prepare: object = World.open
     publishes: bool = False
-    """Its data is a message of the victim."""
+    """Whether its data is a message of the victim."""
     again: tuple = ()
-    """(op, fields) to do after it; else the same once more."""
+    """(op, fields) of the request to do after it; without this, the same request again."""
     takes: bool = False
-    """What it makes is closed with the channel; once more needs another handle."""
+    """Whether it makes an object: it is closed with the channel, and a repetition needs another handle."""
     removes_name: bool = False
     evictable: bool = False
     once: bool = False
-    """It is not done again: what it was done to is gone."""
+    """Whether it cannot be repeated, because its object is gone."""
     code: str | None = None
-    """The error with which it ends if nothing comes in between."""
+    """The error with which it ends if it is not disturbed."""
     world: type = World
 
 
 def new(world):
-    """A name that no file has."""
+    """Makes a name that no file has."""
     return {"name": world.name + "-new"}
 
 
@@ -153,7 +153,7 @@ def message(world):
 
 
 def nothing(world):
-    """No channel is open."""
+    """Opens no channel."""
 
 
 def scenarios():
@@ -203,7 +203,7 @@ def scenarios():
 
     take = {"takes": True}
     return [
-        # What waits (channel.md 6.16). Its system calls are points as all others are.
+        # Requests that wait (channel.md 6.16). Their system calls are points, too.
         Scenario("wait, take", "take", {"subscriber": "s", "timeout": 0.05}, empty, evictable=True),
         Scenario("wait, poll", "poll", {"subscriber": "s", "limit": 256, "timeout": 0.05}, empty, evictable=True),
         Scenario("wait, lossy", "take", {"subscriber": "s", "timeout": 0.05}, lossy_end),

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Random SIGKILL and SIGSTOP of peers (PEER.md) that sleep whenever they can: three publishers and two kept readers of
-one channel, in all languages. The rings are small, so publishers sleep for room as readers do for messages.
+one channel, in all languages. The rings are small, so publishers sleep for room as often as readers sleep for messages.
 
     asleep.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--logs FOLDER]
 
-The streams are numbered. The next owner of a ring goes on with the number that the file says is next, and the next
-owner of a slot expects the number at its gate. So a message that is lost, doubled or torn by a death is a mismatch of a
+The streams are numbered. The next owner of a ring continues with the next number in the file, and the next owner of a
+slot expects the number at its gate. So a message that is lost, doubled or torn by a death causes a mismatch in a
 reader. The successor of a reader that ended by itself must begin where that one stopped.
 
-Nobody may sleep while there is something to do, but for the longest time that a death may cost (channel.md 6.16, Cap).
-This program looks at all of them every few milliseconds: a reader below the end of a ring, a publisher whose ring is
-empty, that is asleep whenever it is looked at and does not move. A thread that waits for a processor is not asleep.
+No peer may sleep while it has something to do, except for the delay that a death may cause (channel.md 6.16, Cap). This
+program looks at all peers every few milliseconds. It finds readers below the end of a ring, and publishers with an
+empty ring, that are asleep at each look and do not move. A thread that waits for a processor is not asleep.
 
 The last line is `N passed, N failed`, of the rules."""
 
@@ -38,17 +38,17 @@ STREAM = {"min": 8, "max": 600, "numbered": True}
 HOWS, READINGS = ("offer", "claim", "batch", "mix"), ("poll", "take", "mix")
 LOOK = 0.003  # seconds
 CAPS = {"publisher": 0.02, "reader": 0.1}  # seconds: the longest time between two looks of a sleeper
-SLACK = 0.05  # seconds, for who looks and for what is done before the gate is stored
-STOPPED = 0.06  # seconds, at most
-LONGEST = 30  # seconds: what a request may take
-LEAST = 20  # messages of each language's readers and publishers, for each second
-PATIENCE = 60  # seconds, at most, until they have them
+SLACK = 0.05  # seconds, for the look itself and for the work before the gate is stored
+STOPPED = 0.06  # seconds: the longest SIGSTOP
+LONGEST = 30  # seconds that a request may take
+LEAST = 20  # messages per second that each language's readers and publishers must have
+PATIENCE = 60  # seconds to wait for them at most
 RULES = ("streams", "resumed", "sleeps", "errors", "work")
 BEGUN, DONE = 328, 336  # of a ring's trailer: messages_begun, messages_done (4.7)
 
 
 class Ends:
-    """What the file says of numbers: behind the last message of a ring, and at a gate."""
+    """The numbers in the file: behind the last message of a ring, and at a gate."""
 
     def __init__(self, file):
         self.file = file
@@ -57,7 +57,7 @@ class Ends:
         return self.file._trailer(ring, DONE)
 
     def next_at(self, ring, slot):
-        """The number of the first message at or behind the gate of a slot that nobody moves."""
+        """Returns the number of the first message from a slot's gate on, which must not move."""
         file, position, late = self.file, self.file.gate(slot, ring), time.monotonic() + 5
         base = file.rings + ring * file.stride
         while time.monotonic() < late:
@@ -76,7 +76,7 @@ class Ends:
 
 
 class Nursery:
-    """Peers of all languages that are ready when they are needed."""
+    """A stock of started peers of all languages."""
 
     def __init__(self, run):
         self.run, self.ended, self.lock, self.number = run, False, threading.Lock(), 0
@@ -113,15 +113,15 @@ class Nursery:
 
 
 class Actor:
-    """A place in the play: a publisher or a reader, of one language after another."""
+    """A role: a publisher or a reader, played by peers of one language after another."""
 
     def __init__(self, play, kind, name):
         self.play, self.kind, self.name = play, kind, name
         self.peer = self.thread = None
         self.struck, self.stopped = None, False  # struck: the peer that was killed
         self.random = random.Random(f"{play.seed} {name}")
-        self.next = {ring: 0 for ring in range(len(PUBLISHERS))}  # of a reader: what it has seen for certain
-        self.moved, self.place = time.monotonic(), None  # when it was last seen awake or elsewhere
+        self.next = {ring: 0 for ring in range(len(PUBLISHERS))}  # of a reader: after the received ones
+        self.moved, self.place = time.monotonic(), None  # when it was last seen awake or at another position
         self.runner = threading.Thread(target=self.run, daemon=True)
 
     @property
@@ -145,7 +145,7 @@ class Actor:
                     self.play.fail("errors", f"{self.name}: {e}")
             except Refused as e:
                 self.play.fail("streams" if e.code == "mismatch" else "errors", f"{self.name}: {e}")
-            except Exception as e:  # another one goes on, and the verdict is told
+            except Exception as e:  # noted for the verdict, and another peer goes on
                 self.play.fail("errors", f"{self.name}: {e!r}")
             finally:
                 self.thread = None
@@ -153,7 +153,7 @@ class Actor:
                     self.peer.kill()
 
     def turn(self, language):
-        """One owner of the place: a few requests, then it leaves."""
+        """Runs one owner of the role: a few requests, then it leaves."""
         peer, handle, thread = self.peer, self.play.name, serving(self.peer)
         peer.call("open", channel=handle, name=handle)
         if self.kind == "publisher":
@@ -202,7 +202,8 @@ class Actor:
         self.slot = slot
 
     def read(self, language, count=10**9, seconds=None):
-        """Until its time is over, for the streams are never whole, or `count` (of each ring) messages are there."""
+        """Reads until its time is over, as the streams have no end, or until `count` messages of each ring have
+        come."""
         counts = count if isinstance(count, dict) else dict.fromkeys(self.next, count)
         streams = [
             STREAM | {"ring": ring, "seed": ring, "first": first, "count": counts[ring]}
@@ -229,7 +230,7 @@ class Actor:
             self.play.work["reader", language] += number
 
     def look(self, now):
-        """Is it asleep although there is something for it to do?"""
+        """Checks that the peer is not asleep while it has something to do."""
         thread = self.thread
         if thread is None or self.stopped or self.killed:
             self.moved = now
@@ -260,7 +261,7 @@ class Play:
         creator.call("create", channel=self.name, name=self.name, **OPTIONS)
         self.file = File(run.folder / f"{self.name}.ring")
         self.ends, self.nursery = Ends(self.file), Nursery(run)
-        self.over = set()  # kinds of actors that are to leave
+        self.over = set()  # kinds of actors that must leave
         self.failures, self.work = collections.defaultdict(list), collections.Counter()
         self.strikes, self.longest = collections.Counter(), collections.Counter()
         self.turns = {kind: dict.fromkeys(run.commands, 0) for kind in CAPS}
@@ -271,7 +272,8 @@ class Play:
         self.failures[rule].append(text)
 
     def strike(self, due):
-        """Stops or kills somebody, wherever he stands. Who was stopped goes on later: (when, actor, process)."""
+        """Stops or kills a random peer at a random point. Stopped peers continue later; `due` has (when, actor,
+        process)."""
         actor = self.random.choice(self.actors)
         peer, thread = actor.peer, actor.thread
         if thread is None or actor.stopped:
@@ -291,7 +293,8 @@ class Play:
         self.strikes[what, "asleep" if asleep else "awake", peer.language] += 1
 
     def run(self, seconds, languages):
-        """For so long, and on until each language has worked enough: chance, or a busy machine, may leave one out."""
+        """Plays for so many seconds, and then until each language has worked enough, as some may get few turns by
+        chance."""
         for actor in self.actors:
             actor.runner.start()
         start, due, next_strike = time.monotonic(), [], 0.0
@@ -309,7 +312,7 @@ class Play:
             time.sleep(LOOK)
         for _, actor, process in due:
             self.go_on(actor, process)
-        for kind in CAPS:  # publishers first, who may wait for readers
+        for kind in CAPS:  # publishers first, because they may wait for readers
             self.over.add(kind)
             for actor in (actor for actor in self.actors if actor.kind == kind):
                 actor.runner.join(2 * LONGEST)
@@ -320,7 +323,8 @@ class Play:
         actor.moved, actor.stopped = time.monotonic(), False
 
     def read_the_rest(self):
-        """What is still in the rings, by each reader; then nothing is missing. Dead publishers' rings are recovered."""
+        """Lets each reader read the rest of the rings, after which nothing may be missing. Recovers dead publishers'
+        rings."""
         heir = self.nursery.take(next(iter(self.turns["publisher"])))
         heir.call("open", channel=self.name, name=self.name)
         for name in PUBLISHERS:
@@ -348,7 +352,7 @@ class Play:
 
 
 def idle(play, languages, seconds):
-    """Who has not worked enough: {(kind, language): messages}."""
+    """Returns who has not worked enough: {(kind, language): messages}."""
     work = {(kind, language): play.work[kind, language] for kind in CAPS for language in languages}
     return {key: count for key, count in work.items() if count < LEAST * seconds}
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random SIGKILL torture of services (spec/service.md): servers and callers are killed, stopped, evicted while they stand
-still, continued and restarted, in rounds of ten seconds, of one service at most once and of one at least once. Handlers
-fail, throw, forget and answer later; callers wait, or have many calls under way, take streams and cancel. After each
-round every call is accounted for: it ended exactly once; its answer is its own; what ended as *not run* was given to no
-handler; at most once no request was given to two, at least once only after a death, and says so.
+"""Random SIGKILL torture of services (spec/service.md), in rounds of ten seconds, with an at-most-once and an
+at-least-once service. Servers and callers are killed, stopped, evicted while they are stopped, continued and restarted.
+Handlers fail, throw, forget and answer later; callers wait, or have many calls under way, take streams and cancel.
+After each round every call is checked. It ended exactly once, with its own answer. If it ended as *not run*, no handler
+got it. With at-most-once delivery no request was handed out twice; with at-least-once only after a death, and marked as
+a repeat.
 
     calls.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--fault NAME:WHO] [--worker LANGUAGE=COMMAND]
     calls.py --faults [--seconds 10] [--seed N] [--languages ...] [--worker ...]
 
-The options are those of torture.py. Languages: those of workers.toml that play services. `--fault`: of a server `drop`,
-`twice`, `answer`; of a caller `torn`, `forget`, `again`, `deaf` (WORKER.md)."""
+The options are those of torture.py. Languages: those of workers.toml that support services. `--fault`: of a server
+`drop`, `twice`, `answer`; of a caller `torn`, `forget`, `again`, `deaf` (WORKER.md)."""
 
 import pathlib
 import sys
@@ -46,7 +47,7 @@ ACTORS = (
     (0, "operator", "operator"),
     (1, "operator", "operator"),
 )
-WORK = {"server": 30, "caller": 30}  # requests, ends of calls a second, each language, at least
+WORK = {"server": 30, "caller": 30}  # requests, and ends of calls, per second, that each language must reach
 FAULTS = {
     "drop": {"answer"},
     "twice": {"twice"},
@@ -59,7 +60,7 @@ FAULTS = {
 
 
 def left_over(path, number):
-    """What is still in the file: requests that nobody took."""
+    """Returns the requests that are left in the file."""
     clients = (ONCE, LEAST)[number]["clients"]
     with File(path) as file:
         for ring in range(clients):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a virtual machine's host takes away: one real-time process per core, which does nothing but sleep for half a
-millisecond, and writes down when it was woken up late. Nothing in this machine keeps it from running, if it may be
-real-time (root); else what the workers themselves take counts as well.
+"""Measures the time that a virtual machine's host takes away. One real-time process per core only sleeps for half a
+millisecond at a time, and reports late wake-ups. As a real-time process (root), nothing in this machine delays it;
+without root, the workers' own use of the core counts as well.
 
     canary.py CORE    prints begin and end of each gap, CLOCK_MONOTONIC in ns, until it is killed"""
 
@@ -17,7 +17,7 @@ SLEEP, LATE = 500_000, 1_000_000  # ns
 
 
 class Canaries:
-    """Those of all cores that we may use; a context manager."""
+    """A canary on each allowed core; a context manager."""
 
     def __init__(self, folder):
         self.files = [folder / f"canary-{core}" for core in sorted(os.sched_getaffinity(0))]
@@ -37,7 +37,7 @@ class Canaries:
             process.wait()
 
     def gaps(self):
-        """(begin, end) of each, merged over the cores."""
+        """Returns (begin, end) of each gap, merged over the cores."""
         lines = [line.split() for path in self.files for line in path.read_text().splitlines()]
         merged = []
         for begin, end in sorted((int(line[0]), int(line[1])) for line in lines if len(line) == 2):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One round of the torture: workers are started, stopped, continued, killed and replaced until the time is up; then the
-publishers end, the subscribers read what is left, and every worker's side file is handed to the verifier."""
+"""One round of the torture. Workers are started, stopped, continued, killed and replaced until the time is up. Then the
+publishers end, the subscribers read the rest, and the verifier gets every worker's side file."""
 
 import collections
 import dataclasses
@@ -33,60 +33,60 @@ PHASES = {
     "caller": CALLER,
     "operator": OPERATOR,
 }
-POOLED = 2  # workers of each language that wait for orders
-WORKED = 200  # entries of its log
-VACANT = 0.1  # seconds that the place of a killed subscriber stays empty, at most
+POOLED = 2  # started workers of each language that wait for orders
+WORKED = 200  # entries in its log after which a worker counts as one that has worked
+VACANT = 0.1  # seconds that a killed subscriber's role stays empty at most
 EARLY = {
     Phase[p] for p in ("taking", "recovering", "joining", "resuming", "starting", "counting", "evicting", "seating")
 }
 
 
-MOST_ERRORS = 20  # of one round; a worker that cannot work would be started again and again
+MOST_ERRORS = 20  # errors in one round, as a broken worker would be started again and again
 
 
 class Stuck(Exception):
-    """A worker that does not end when it is told to."""
+    """A worker did not end when it was told to."""
 
 
 @dataclasses.dataclass
 class Actor:
-    """A place in the play; workers of any language follow each other in it."""
+    """A role, which workers of any language play one after another."""
 
     channel: int
     role: str
     name: str
-    max_lag: int = 0  # of a publisher
+    max_lag: int = 0  # the lag limit of a publisher
     worker: object = None
-    killed: bool = False  # its last worker was
-    again: bool = False  # it has had one
-    due: float = 0  # when it may have the next one
+    killed: bool = False  # whether its last worker was killed
+    again: bool = False  # whether it has had a worker
+    due: float = 0  # when it may get the next worker
 
 
 def seat(worker):
-    """The slot of a queue that it had last; 0: none."""
+    """Returns the queue slot that the worker had last; 0: none."""
     entries = worker.side.entries()
     slots = entries[entries[:, 0] == Kind.SEATED, 1]
     return int(slots[-1]) if len(slots) else 0
 
 
 def is_seated(worker):
-    """Whether a server has its place just now."""
+    """Returns whether a server has its place now."""
     entries = worker.side.entries()
     places = entries[numpy.isin(entries[:, 0], (Kind.SEATED, Kind.LEFT, Kind.SLOT_LOST)), 0]
     return len(places) > 0 and places[-1] == Kind.SEATED
 
 
 class Round:
-    """Workers of one round on channels that exist already."""
+    """The workers of one round, on existing channels."""
 
     def __init__(self, commands, folder, channels, actors, random, kills, least, fault=("", ""), every=True):
         self.commands, self.folder, self.channels, self.actors, self.random = commands, folder, channels, actors, random
-        self.least, self.entries = least, collections.Counter()  # by role; by role and language: entries of logs
-        self.fault = fault  # name, and the role or language that has it
-        self.every = every  # a kill in each phase is wanted of every language, or of any
+        self.least, self.entries = least, collections.Counter()  # least: by role; entries: of logs
+        self.fault = fault  # the fault's name, and the role or language that has it
+        self.every = every  # whether each phase needs a kill in every language, or in any
         self.pool = {language: collections.deque() for language in commands}
-        self.done, self.errors, self.kills = [], [], kills  # kills: how many by phase, language and whether napping
-        self.pauses, self.number, self.played = 0, 0, 0.0  # played: seconds
+        self.done, self.errors, self.kills = [], [], kills  # kills: number by phase, language, and whether napping
+        self.pauses, self.number, self.played = 0, 0, 0.0  # played: in seconds
         self.evictions = (
             0.22 if any(a.role in ("worker", "server") for a in actors) else 0.18
         )  # of a die that is 0.15 or more
@@ -100,8 +100,8 @@ class Round:
                 waiting.append(Worker(language, self.commands[language], self.folder, self.number))
 
     def take(self, role):
-        """A worker that waits for orders, of the language with the fewest kills, or (every other time) that has done the
-        least in this role, or that which has the fault; None if none is ready."""
+        """Returns a waiting worker, or None. Chooses the language with the fault, or the one with the fewest kills, or
+        (every other time) the one that has done the least in this role."""
         self.fill_pool()
         rank = collections.Counter()
         by_work = self.random.random() < 0.5
@@ -120,7 +120,7 @@ class Round:
         return None
 
     def start(self, actor, **more):
-        """Gives a worker this part to play, if one is ready."""
+        """Gives a worker this role, if one is ready."""
         worker = self.take(actor.role)
         if not worker:
             return None
@@ -142,7 +142,7 @@ class Round:
         return worker
 
     def finished(self, worker):
-        """It has been reaped: counted, its log kept for the verifier."""
+        """Counts a worker that was reaped, and keeps its log for the verifier."""
         actor = worker.actor
         if worker.killed:
             self.kills[worker.phase() or "starting up", worker.language, worker.side.napping()] += 1
@@ -153,23 +153,23 @@ class Round:
                 raise Stuck("\n".join(self.errors))
         self.entries[actor.role, worker.language] += worker.side.count()
         actor.worker, actor.killed = None, bool(worker.killed)
-        if worker.killed and actor.role == "reliable":  # else the next one would have its slot before it is missed
+        if worker.killed and actor.role == "reliable":  # before its slot has the next owner
             actor.due = time.monotonic() + self.random.random() * VACANT
         self.done.append(worker.life())
-        worker.side.close()  # at once: a container's /dev/shm has no room for the logs of a round
+        worker.side.close()  # at once, because a container's /dev/shm has no room for a round's logs
 
     def work(self, role, language):
-        """How much was logged."""
+        """Returns the number of log entries."""
         busy = [a.worker for a in self.actors if a.worker and a.role == role and a.worker.language == language]
         return self.entries[role, language] + sum(worker.side.count() for worker in busy)
 
     def done_enough(self):
         return all(self.work(role, each) >= least for role, least in self.least.items() for each in self.commands)
 
-    # What happens to them
+    # Kills, stops and evictions
 
     def evict(self, actor):
-        """An operator evicts a slot: any owned one; in a queue or a service, of one that is stopped first."""
+        """Lets an operator evict an owned slot. In a queue or service, its owner is stopped first."""
         mine = [a for a in self.actors if a.channel == actor.channel]
         servers = [a for a in mine if a.role == "server"]
         if servers:
@@ -187,7 +187,7 @@ class Round:
         return self.start(actor, slot=self.random.randrange(len(slots)))
 
     def struck(self):
-        """How many were killed, by the cells of the table: phase and language."""
+        """Returns the number of kills by phase and language."""
         kills = collections.Counter()
         for (phase, language, _), n in self.kills.items():
             kills[phase, language] += n
@@ -200,15 +200,16 @@ class Round:
         return {phase for phase, _ in self.struck()} == {phase for (phase, _), n in self.struck().items() if n}
 
     def wanted(self):
-        """The cells to strike next: of phases without a kill, then those without one, then those with the fewest."""
+        """Returns the (phase, language) to kill next: first phases without any kill, then cells without one, then the
+        rarest."""
         cells = self.struck()
         phases = {phase for (phase, _), n in cells.items() if n}
         missing = [c for c in cells if c[0] not in phases]
         return missing or [c for c, n in cells.items() if n == min(cells.values())]
 
     def watch(self, seconds):
-        """Looks at all workers until one seems to be in a wanted phase, stops it, and kills it if it really is: what a
-        stopped process has written is what it was doing. It must have worked, or the phase be one before that."""
+        """Looks at all workers until one seems to be in a wanted phase, and stops it. Its side file is then exact; if
+        it is in the phase, kills it. It must have worked, unless the phase comes before that."""
         numbers = collections.defaultdict(set)
         for phase, language in self.wanted():
             numbers[language].add(Phase[phase].value)
@@ -228,8 +229,8 @@ class Round:
         self.finished(worker)
 
     def strike_at_work(self, workers):
-        """Kills the first of these, in any order, that is not napping at that instant, whatever its phase, and that has
-        worked for a while: who has only just started would be the most likely one not to nap."""
+        """Kills a random one of these that is not napping now, in any phase, and that has worked for a while. Otherwise
+        workers that have just started, which rarely nap, would be chosen too often."""
         for worker in self.random.sample(workers, len(workers)):
             if worker.side.count() > WORKED:
                 if worker.stop() and not worker.side.napping():
@@ -242,7 +243,7 @@ class Round:
         busy = [worker for worker in busy if worker.alive()]
         operators = [a for a in self.actors if a.role == "operator" and not a.worker]
         if dice < 0.15 and busy:
-            reliable = [w for w in busy if w.actor.role == "reliable"]  # whose death holds publishers back
+            reliable = [w for w in busy if w.actor.role == "reliable"]  # because their death holds publishers back
             self.strike_at_work(reliable if reliable and self.random.random() < 0.5 else busy)
         elif operators and (dice < self.evictions or self.wanted()[0][0] == "evicting"):
             self.evict(self.random.choice(operators))
@@ -254,11 +255,11 @@ class Round:
         elif dice < 0.5 and busy:
             role = self.random.choice(busy).actor.role
             others = [w for w in busy if w.actor.role == role]
-            max(others, key=lambda w: self.work(role, w.language)).side.stop()  # in favour of the slower languages
+            max(others, key=lambda w: self.work(role, w.language)).side.stop()  # to give slower languages more time
 
     def run(self, seconds, at_most):
-        """Plays for so many seconds; longer, if a kill is missing (not when a fault is planted), or one has done too
-        little."""
+        """Plays for so many seconds; longer if a kill is missing (unless a fault is planted), or a language has done
+        too little."""
         begin, paused = time.monotonic(), []
         while True:
             self.played = played = time.monotonic() - begin
@@ -280,8 +281,8 @@ class Round:
             worker.go_on()
         self.end_all("publisher")
         self.end_all("operator")
-        self.end_all("worker")  # whose logs may be nearly full: new ones empty the queues
-        self.start_all("server")  # for the calls that are under way
+        self.end_all("worker")  # their logs may be nearly full, so new workers empty the queues
+        self.start_all("server")  # they answer the calls that are under way
         self.end_all("caller")
         self.end_all("server")
         for actor in self.actors:
@@ -291,7 +292,7 @@ class Round:
         late = time.monotonic() + 10
         for worker in [a.worker for a in self.actors if a.role == "worker"]:
             while worker.alive() and not seat(worker) and time.monotonic() < late:
-                time.sleep(0.001)  # told to end before it has its slot, it would look at nothing
+                time.sleep(0.001)  # a worker that is told to end before it has its slot would do nothing
         self.until_served(late)
         self.end_all()
 
@@ -302,7 +303,7 @@ class Round:
                 time.sleep(0.001)
 
     def until_served(self, late):
-        """Until one server of each service has its place, in which it finds what is left."""
+        """Waits until each service has a server, which handles the remaining requests."""
         for channel in {a.channel for a in self.actors if a.role == "server"}:
             mine = [a.worker for a in self.actors if a.role == "server" and a.channel == channel]
             while not any(is_seated(worker) for worker in mine) and time.monotonic() < late:
@@ -326,7 +327,7 @@ class Round:
             self.finished(worker)
 
     def close(self):
-        """No process of this round is left."""
+        """Ends all processes of this round."""
         for worker in [w for waiting in self.pool.values() for w in waiting] + [a.worker for a in self.actors]:
             if worker:
                 worker.process.kill()

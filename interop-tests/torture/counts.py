@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the workers counted in the channel's counters: each in one of its own, all in a common one. Counter 0 is
-the common one. The file is read as spec/channel.md 4.2 and 4.8 say, without a binding."""
+"""Checks the counters of the channel: each worker counts in its own one, and all count in counter 0. Reads the file by
+spec/channel.md 4.2 and 4.8, without a binding."""
 
 import numpy
 from side import Kind
@@ -11,7 +11,7 @@ UNUSED, ALLOCATED, RECLAIMED = 0, 1, -1
 
 
 def read_counters(path):
-    """{id: value} of the counters that are allocated, and the states of all."""
+    """Returns {id: value} of the allocated counters, and the states of all."""
     data = numpy.fromfile(path, dtype="u1")
     number = int(data[COUNTERS : COUNTERS + 4].view("<i4")[0])
     metadata, values = (int(data[at : at + 8].view("<i8")[0]) for at in (METADATA, VALUES))
@@ -21,8 +21,8 @@ def read_counters(path):
 
 
 def check_counters(lives, values, states, verdict):
-    """Nothing that was counted is missing, nothing is there that was not. A worker that was killed may have been about to
-    count once more."""
+    """Checks that no count is missing and none is too many, except for one count that a killed worker was about to
+    make."""
     if not set(states.tolist()) <= {UNUSED, ALLOCATED, RECLAIMED}:
         verdict.fail("counters", None, f"states {sorted(set(states.tolist()))}")
     used = numpy.flatnonzero(states != UNUSED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the logs of a queue's workers tell: who had which slot, which jobs it was handed, and what became of each."""
+"""Reads the logs of a queue's workers: which slots they had, which jobs they got, and how each job ended."""
 
 import dataclasses
 import typing
@@ -15,11 +15,11 @@ class Seat:
     life: object
     slot: int
     epoch: int
-    asked: int  # ns, before it took the slot
-    begin: int  # ns, when it had it
-    end: int = 2**62  # ns: had it no more, at the earliest
-    noticed: int = 2**62  # ns: could be handed no more jobs
-    how: str = ""  # it ended: left, lost (the slot), killed; empty: the process ended otherwise
+    asked: int  # ns, before the take
+    begin: int  # ns, after the take
+    end: int = 2**62  # ns: the earliest end of the ownership
+    noticed: int = 2**62  # ns: from here on it could get no more jobs
+    how: str = ""  # how it ended: left, lost (the slot), killed; empty: the process ended otherwise
     jobs: list = dataclasses.field(default_factory=list)
     idle: list = dataclasses.field(default_factory=list)  # (begin, end) of polls that found nothing, ns
     drained: bool = False
@@ -27,30 +27,30 @@ class Seat:
 
 @dataclasses.dataclass(eq=False)
 class HandOut:
-    """One job, handed to one worker."""
+    """One hand-out of a job to a worker."""
 
     seat: Seat
     key: tuple  # ring, epoch, sequence
     position: int
     attempts: int
     wrong: int
-    time: int  # ns, when its handler had begun
-    done: int = 0  # ns, after
-    giving: int = 0  # ns, before it was given back
-    given: int = 0  # ns, after; 0: not known
-    others_may: bool = False  # have it, says `release`
-    end: int = 2**62  # ns: nothing more became of it
-    last: bool = False  # of its seat
-    returned: bool = False  # its handler had, when the slot was lost
+    time: int  # ns, at the begin of the handler
+    done: int = 0  # ns, after done
+    giving: int = 0  # ns, before release
+    given: int = 0  # ns, after release; 0: not known
+    others_may: bool = False  # the result of release
+    end: int = 2**62  # ns: the end of the hand-out
+    last: bool = False  # whether it is the last of its seat
+    returned: bool = False  # whether its handler had returned when the slot was lost
 
     @property
     def cut_off(self):
-        """Its worker was killed, and nothing had become of it."""
+        """Whether its worker was killed before it ended the job."""
         return self.last and self.seat.how == "killed" and not (self.done or self.giving)
 
     @property
     def lost(self):
-        """Its worker was evicted, and nothing had become of it."""
+        """Whether its worker was evicted before it ended the job."""
         return self.last and self.seat.how == "lost" and not (self.done or self.giving)
 
     @property
@@ -62,11 +62,11 @@ class Eviction(typing.NamedTuple):
     slot: int
     begin: int
     end: int
-    sure: bool  # its operator lived to see the end
+    sure: bool  # whether its operator survived it
 
 
 def seats(life):
-    """What its log says."""
+    """Returns the seats in its log."""
     seat = job = None
     for kind, *words in life.entries.tolist():
         if kind == Kind.SEATED:
@@ -93,7 +93,7 @@ def seats(life):
 
 
 def seats_of(life):
-    """Of one worker process, in order, with what its end says of the last one."""
+    """Yields the seats of one worker process, in order. The end of the process tells the last one's end."""
     mine = list(seats(life))
     for seat in mine:
         for job in seat.jobs[-1:]:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random SIGKILL torture of queues (spec/queue.md): producers and workers of all languages are killed, stopped, evicted
-while they stand still, continued and restarted, in rounds of ten seconds. Workers throw, release, abort, and leave
-with jobs in hand. After each round every job is accounted for: it was done; it was handed out again only if a worker of
-it was killed or evicted, or gave it back; then it says so; and none waited while a worker found nothing.
+"""Random SIGKILL torture of queues (spec/queue.md), in rounds of ten seconds. Producers and workers of all languages
+are killed, stopped, evicted while they are stopped, continued and restarted. Workers throw, release, abort, and leave
+with jobs in hand. After each round every job is checked. It was done. It was handed out again only if a worker was
+killed or evicted with it, or released it, and then it was marked as a repeat. No job waited while a worker found
+nothing.
 
     jobs.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--fault NAME:WHO] [--worker LANGUAGE=COMMAND]
     jobs.py --faults [--seconds 10] [--seed N] [--languages ...] [--worker ...]
@@ -44,7 +45,7 @@ ACTORS = (
     (0, "operator", "operator"),
     (1, "operator", "operator"),
 )
-WORK = {"publisher": 30, "worker": 30}  # messages a second, each language, at least
+WORK = {"publisher": 30, "worker": 30}  # messages per second that each language must reach
 FAULTS = {
     "drop": {"loss"},
     "twice": {"twice"},
@@ -57,7 +58,7 @@ FAULTS = {
 
 
 def left_over(path, number):
-    """What is still in the file of a queue: jobs that nobody took, and jobs in hand."""
+    """Returns the jobs left in a queue's file: those that were not taken, and those in hand."""
     with File(path) as file:
         options = (QUEUE, SMALL)[number]
         for ring in range(options["publishers"] + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ties a process to the one that starts it."""
+"""Ties a process to its parent."""
 
 import ctypes
 import signal
@@ -9,5 +9,5 @@ C_LIBRARY = ctypes.CDLL(None)
 
 
 def die_with_parent():
-    """For Popen's preexec_fn: the new process is killed when its parent dies, whatever the parent dies of."""
+    """For Popen's preexec_fn: lets the kernel kill the new process when its parent dies in any way."""
     C_LIBRARY.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

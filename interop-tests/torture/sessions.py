@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker's log tells of its sessions: one owner of a ring after the other, one reader of a slot after the other."""
+"""Reads the sessions in a worker's log: the owners of rings and the readers of slots, one after another."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from side import Kind, Phase
 
 @dataclasses.dataclass
 class Published:
-    """What one owner of a ring published: message n was acknowledged when ends[i] with counts[i] > n was written."""
+    """The messages of one owner of a ring. Message n was acknowledged with the first entry i whose counts[i] > n."""
 
     ring: int
     epoch: int
@@ -20,9 +20,9 @@ class Published:
     counts: numpy.ndarray
     ends: numpy.ndarray
     attempted: int
-    closed: int  # ns; 0: not
+    closed: int  # ns; 0: not closed
     max_lag: int
-    times: numpy.ndarray = None  # when they were acknowledged, ns
+    times: numpy.ndarray = None  # times of the acknowledgements, in ns
 
     @property
     def acknowledged(self):
@@ -31,36 +31,37 @@ class Published:
 
 @dataclasses.dataclass
 class Read:
-    """What one owner of a subscriber slot, or one lossy subscriber, saw."""
+    """The messages that one owner of a subscriber slot, or one lossy subscriber, saw."""
 
     life: object
     slot: int
     epoch: int
     kept: bool
     lossy: bool
-    asked: int  # ns, before it took the slot
-    begin: int  # ns, when it had taken it
+    asked: int  # ns, before the take
+    begin: int  # ns, after the take
     cursors: dict
     messages: numpy.ndarray
-    left: int = 0  # ns; 0: not
+    left: int = 0  # ns; 0: not left
     forgot: bool = False
     drained: bool = False
-    last: bool = False  # of its process
+    last: bool = False  # whether it is the last of its process
     slot_lost: bool = False
-    noticed: int = 0  # ns, when it knew that its slot was lost
-    lost: dict = None  # by ring, at the end: messages, position, bytes
-    first: dict = None  # by ring: bytes lost before its first message
+    noticed: int = 0  # ns, when it noticed that its slot was lost
+    lost: dict = None  # losses by ring, at the end: messages, position, bytes
+    first: dict = None  # by ring: bytes lost before the first message
 
 
 def gone(life):
-    """When this process had its slot no more, at the earliest."""
+    """Returns the earliest time at which this process did not own its slot any more."""
     if life.phase in (Phase.closing, Phase.leaving, Phase.forgetting):
-        return 0  # perhaps it had closed, and was killed before it could say so
+        return 0  # it may have closed, and was killed before the log entry
     return life.killed or life.ended
 
 
 def sessions(life, first, last):
-    """The log's stretches from an entry of kind `first` to the next one; what is before the first is left out."""
+    """Yields the parts of the log from an entry of kind `first` to the next one. Leaves out the part before the
+    first."""
     kinds = life.entries[:, 0]
     begins = [i for i in numpy.flatnonzero(kinds == first) if i == 0 or kinds[i - 1] != first]
     for begin, end in zip(begins, [*begins, len(kinds)][1:]):
@@ -93,6 +94,6 @@ def read_by(life):
         read.first = {int(r[1]): int(r[2]) for r in rows[rows[:, 0] == Kind.FIRST]}
         if len(lost_slot):
             read.slot_lost, read.noticed = True, int(lost_slot[0, 3])
-            read.left = max(begin, int(lost_slot[0, 4]))  # it may not have polled yet
+            read.left = max(begin, int(lost_slot[0, 4]))  # the loss may come before the first poll
             read.messages = read.messages[: len(read.messages) - int(lost_slot[0, 2])]
         yield read

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier's own test: a story in which nothing is wrong, and the same with one thing wrong, which must be found
-under the rule that it breaks. Run by torture.py, or alone."""
+"""Tests the verifier: a correct story, and the same story with one fault, which must be found under the rule that it
+breaks. Run by torture.py, or alone."""
 
 import sys
 
@@ -17,8 +17,8 @@ def message(position, epoch, sequence, torn=0, lost=0):
 
 
 def story():
-    """Ring 0: epoch 1 published 4 messages of 64 bytes and was killed with a fifth attempted, epoch 2 published 3. A
-    reliable subscriber saw all of it; a kept one was killed and resumed; a lossy one lost one."""
+    """Ring 0: epoch 1 published 4 messages of 64 bytes and was killed during a fifth; epoch 2 published 3. A reliable
+    subscriber saw all messages; a kept one was killed, and resumed; a lossy one lost one message."""
     return {
         "first": [[Kind.TAKEN, 0, 1, 0, 10, 7], *([Kind.ACKNOWLEDGED, n, 64 * n, 1] for n in range(1, 5))],
         "second": [
@@ -74,7 +74,7 @@ def judge(told):
 
 
 def change(name, row, *values):
-    """The story with one row replaced, or without it."""
+    """Returns the story with one row replaced or removed."""
     told = story()
     told[name][row : row + 1] = [list(values)] if values else []
     return told
@@ -117,7 +117,8 @@ FAULTS = {
 
 
 def with_a_lag_limit(name, row, *values):
-    """The second owner has one: it may evict whom it likes, and waits for nobody."""
+    """Returns the story in which the second owner has a lag limit, so it may evict any subscriber and waits for
+    none."""
     told = change(name, row, *values)
     told["second"][0] = [Kind.TAKEN, 0, 2, 640, 40 * MS, 7, 2048]
     return told
@@ -131,7 +132,7 @@ LOST_SLOT = ("reliable", 8, Kind.SLOT_LOST, 0, 0, 71 * MS, 70 * MS)
 
 
 def closed_before_the_heir():
-    """The kept one had closed: then nothing may be seen again."""
+    """Returns the story in which the kept subscriber had closed, so that it may see no message again."""
     told = story()
     told["kept"].append([Kind.LEFT, 0, 0, 0, 29 * MS])
     return told
@@ -141,8 +142,9 @@ FAULTS["seen again after a proper close"] = ("duplicates", closed_before_the_hei
 
 
 def put_off(lost_bytes, *seen):
-    """A start at now is put off, as the first owner died between its stores. The second one counts what it left; then
-    one message is lost, before the first one that is seen, or until the end. Three were published meanwhile, or four."""
+    """Returns a story in which a start at now is delayed, because the first owner died between its stores. The second
+    owner counts its messages. Then one message is lost, before the first seen one, or until the end. Three or four
+    messages were published meanwhile."""
     told = story()
     told["lossy"] = [
         [Kind.JOINED, 0, 0, 256, 0, 0, 5],
@@ -161,14 +163,14 @@ FAULTS["more was missed until the end than there was room for"] = ("lost count",
 
 
 def counting(name="", count=0):
-    """The story with counts: what each one logged, but `count` for one of them. The first one has counter 1, and was
-    killed between log and count."""
+    """Returns the story with counts, as each worker logged them, but `count` for one of them. The first one has counter
+    1, and was killed between log and count."""
     told = story()
     told["first"][1:1] = [[Kind.COUNTER, 1]]
     return {each: told[each] for each in ("first", "second", "reliable", "kept", "heir")} | {"count": {name: count}}
 
 
-# what is wrong (nothing), values of the counters, the story; all count 7 + 7 + 3 + 6 messages
+# the fault (or none), values of the counters, the story; all count 7 + 7 + 3 + 6 messages
 COUNTS = {
     "": ({0: 22, 1: 3}, counting()),
     "the common one is too low": ({0: 21, 1: 3}, counting()),
@@ -186,7 +188,7 @@ def verdict(told, gaps=()):
 
 
 def run():
-    """(passed, failed)"""
+    """Runs the tests. Returns (passed, failed)."""
     failed = []
     right = verdict(story())
     if (

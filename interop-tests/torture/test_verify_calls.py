@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The own test of the services' verifier: a story in which nothing is wrong, and the same with one thing wrong, which
-must be found under the rule that it breaks. Run by calls.py, or alone."""
+"""Tests the services' verifier: a correct story, and the same story with one fault, which must be found under the rule
+that it breaks. Run by calls.py, or alone."""
 
 import copy
 import sys
@@ -26,7 +26,7 @@ def given(number, time, repeat=0, wrong=0, client=0):
 
 def story():
     """Client 0, epoch 1. Server 1 answers call 0, fails 1, is killed with 2 in hand, and never gets 3. Server 2 answers
-    4, is evicted with 5 in hand, and learns of it. Server 3 answers 7 late, and 8; 6 expires without a server."""
+    4, is evicted with 5 in hand, and notices. Server 3 answers 7 late, and 8; 6 expires without a server."""
     return {
         "caller": [
             [Kind.SEATED, 1, 1, 2 * MS, 1 * MS],
@@ -76,7 +76,8 @@ def story():
 
 
 def least_story():
-    """The same of at least once: server 1 is killed with 0 in hand, 1 answered and its gate not stored."""
+    """The same with at-least-once delivery: server 1 is killed with 0 in hand, and 1 answered but its gate not
+    stored."""
     return {
         "caller": [
             [Kind.SEATED, 1, 1, 2 * MS, 1 * MS],
@@ -116,7 +117,7 @@ def judge(told, least=False):
 
 
 def change(name, row, *rows, remove=1, told=None):
-    """The story with rows in the place of one."""
+    """Returns the story with one row replaced by others."""
     told = copy.deepcopy(told or story())
     told[name][row : row + remove] = [list(each) for each in rows]
     return told
@@ -127,7 +128,7 @@ def least(name, row, *rows, remove=1):
 
 
 def first_leaves(answers=False):
-    """Server 1 of at least once leaves in order, with call 0 in hand, or answered."""
+    """Returns the at-least-once story in which server 1 closes properly, with call 0 in hand or answered."""
     told = least("caller", 5, ended(0, 31, server=1)) if answers else least_story()
     told["zero"] = told.pop("first") + [[Kind.LEFT, 0, 0, 0, 50 * MS]]
     return told
@@ -185,7 +186,7 @@ LEAST_FAULTS = {
 
 
 def run():
-    """(passed, failed)"""
+    """Runs the tests. Returns (passed, failed)."""
     failed = []
     right = judge(story())
     if right.failures or right.counts["calls"] != 10 or right.counts["requests"] != 7:

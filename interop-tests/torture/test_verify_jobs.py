@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The own test of the queue's verifier: a story in which nothing is wrong, and the same with one thing wrong, which
-must be found under the rule that it breaks. Run by jobs.py, or alone."""
+"""Tests the queue's verifier: a correct story, and the same story with one fault, which must be found under the rule
+that it breaks. Run by jobs.py, or alone."""
 
 import sys
 
@@ -26,8 +26,8 @@ def acknowledged(sequence, time):
 
 def story():
     """Ring 0, epoch 1: ten jobs. Worker `killed` does 0, and is killed with 1. `heir` does 2 and 1, is evicted with 3,
-    and learns of it. `last` releases 4, does 3 and 4, throws 5, does 6, 5, 7 and 8, and closes with 9 in hand, which it
-    does when it has its slot again."""
+    and notices. `last` releases 4, does 3 and 4, throws 5, does 6, 5, 7 and 8, and closes with 9 in hand. It does 9
+    when it has its slot again."""
     return {
         "producer": [
             [Kind.TAKEN, 0, 1, 0, 1 * MS, 7, 0],
@@ -89,7 +89,7 @@ def judge(told, phase=Phase.handling):
 
 
 def change(name, row, *rows, told=None, remove=1):
-    """The story with rows in the place of one."""
+    """Returns the story with one row replaced by others."""
     told = told or story()
     told[name][row : row + remove] = [list(each) for each in rows]
     return told
@@ -102,8 +102,8 @@ def without_the_eviction():
 
 
 def stood_still(adopted, wrote, evicted=True):
-    """The evicted worker was stopped when it had job 3 in hand and had not yet written that down; so the other one has
-    written it before."""
+    """Returns the story in which the evicted worker was stopped after it got job 3 and before it logged that, so the
+    other worker logged the job first."""
     told = story() if evicted else without_the_eviction()
     told["heir"][5] = job(3, wrote)
     told["last"][1:6] = [
@@ -117,8 +117,8 @@ def stood_still(adopted, wrote, evicted=True):
 
 
 def late(finding):
-    """Job 9 is acknowledged after 11 ms, and handed out after 479; meanwhile another worker finds nothing, from 20 ms
-    on for so long."""
+    """Returns the story in which job 9 is acknowledged after 11 ms and handed out after 479, while another worker finds
+    nothing, from 20 ms on."""
     told = change(
         "last",
         18,
@@ -138,8 +138,8 @@ def late(finding):
 
 
 def thrown():
-    """As late, but job 9 is acknowledged after 469 ms, and thrown once. Its worker's slot was evicted when that one
-    asked for it: perhaps it, in fact its last owner."""
+    """Like `late`, but job 9 is acknowledged after 469 ms, and thrown once. Its worker's slot was evicted while the
+    worker took it: the eviction may mean the worker, but in fact hit the last owner."""
     told = late(450)
     told["producer"][10] = acknowledged(9, 469)
     at = told["last"].index(done(480))
@@ -149,7 +149,7 @@ def thrown():
 
 
 def left(*rows):
-    """Job 1 says 1, and another worker has left before."""
+    """Returns the story in which job 1 has 1 attempt, and another worker has left before."""
     told = change("killed", 1, job(1, 22, 1), remove=3)
     told["leaver"] = [[Kind.SEATED, 4, 1, 2 * MS, 1 * MS], *rows, [Kind.LEFT, 0, 0, 0, 21 * MS]]
     return told
@@ -196,7 +196,7 @@ FAULTS = {
 
 
 def run():
-    """(passed, failed)"""
+    """Runs the tests. Returns (passed, failed)."""
     failed = []
     right = verify_jobs(judge(story()))
     if right.failures or right.counts["handed out again"] != 5 or right.counts["hand-outs"] != 15:
@@ -224,7 +224,7 @@ def run():
         failed.append(f"an evicted worker stood still, but: {dict(right.failures)} {right.counts}")
     told = change("heir", 3, job(0, 45, 1), done(46), job(1, 46, 1), done(46), remove=2)
     for phase, rule in ((Phase.fetching, ""), (Phase.handling, "twice")):
-        # the dead one had announced job 0 when another one, here itself, had it
+        # the dead worker had announced job 0 while another one, here itself, had it
         found = verify_jobs(judge(told, phase)).failures
         if list(found) != [rule] * bool(rule):
             failed.append(f"announced by the dead, in phase {phase.name}: {dict(found)}")

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random SIGKILL torture: publishers and subscribers of all languages on three channels are killed, stopped, continued
-and restarted, in rounds of ten seconds; after each round everything that they saw is checked against what was published.
+"""Random SIGKILL torture, in rounds of ten seconds. Publishers and subscribers of all languages on three channels are
+killed, stopped, continued and restarted. After each round, everything that they saw is checked against what was
+published.
 
     torture.py [--seconds 10] [--seed N] [--languages cpp,java,python] [--fault NAME:WHO] [--worker LANGUAGE=COMMAND]
     torture.py --faults [--seconds 10] [--seed N] [--languages ...] [--worker ...]
 
---fault: the workers of this role or language misbehave, to see that it is noticed (WORKER.md). --faults: rounds with
-each fault in each language, until it is noticed, three at most. --worker: another command than that of workers.toml.
+--fault: the workers of this role or language misbehave, which must be noticed (WORKER.md). --faults: at most three
+rounds with each fault in each language, until it is noticed. --worker: a command instead of that in workers.toml.
 The last line is `N passed, N failed`; on failure the files of the round are kept."""
 
 import argparse
@@ -35,26 +36,26 @@ from verify import Verdict, verify
 
 FOLDERS, FOLDER = pathlib.Path("/dev/shm"), "flyring-torture-"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROUND, LONGEST = 10, 90  # seconds: what a round lasts, and at most if what it needs has not happened yet
-FAULT_ROUNDS = 3  # a fault may find no opportunity in one: nobody dies before a slow language's publisher, say
-LONGEST_WAIT, P99_WAIT = 50, 5  # ms, what was lost to the machine subtracted
-EVERY_LANGUAGE = 60  # seconds of torture from which on every phase must have been struck in every language
-LONGER = 3  # times as many seconds at most, until that is so: a busy machine gives fewer opportunities
+ROUND, LONGEST = 10, 90  # seconds: the length of a round, and its limit if a needed event has not happened yet
+FAULT_ROUNDS = 3  # in one round a fault may find no opportunity
+LONGEST_WAIT, P99_WAIT = 50, 5  # ms, without the time lost to the machine
+EVERY_LANGUAGE = 60  # seconds of torture after which every language must have been killed in every phase
+LONGER = 3  # a longer run, at most so many times, because a busy machine gives fewer opportunities
 
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """What is played, and how it is judged."""
+    """The roles of a torture, and how it is judged."""
 
-    text: str  # of --help
-    channels: tuple  # options of each
+    text: str  # the text of --help
+    channels: tuple  # the options of each channel
     actors: tuple  # arguments of chaos.Actor
-    work: dict  # messages a second, each language, at least, by role
+    work: dict  # messages per second that each language must reach, by role
     rules: tuple
-    faults: dict  # under which rule (one of them) each planted fault must be found
+    faults: dict  # the rules of which one must find each planted fault
     judge: collections.abc.Callable  # lives of a channel, its number, path, verdict, gaps
     self_test: collections.abc.Callable  # (passed, failed)
-    needs: str = ""  # a word of workers.toml: only of languages that have it
+    needs: str = ""  # a word of workers.toml that a language needs
 
 
 def commands(languages, others, needs=""):
@@ -71,8 +72,8 @@ def commands(languages, others, needs=""):
 
 @contextlib.contextmanager
 def round_folder():
-    """The files of a round. They are removed if the torture is told to end, and kept if the round itself goes wrong. If
-    it is killed, the next one removes them: nobody has the lock on their `driver`."""
+    """Makes a folder for the files of a round. The folder is removed if the torture is told to end, and kept if the
+    round fails. After a kill, the next run removes it, because the lock on its file `driver` is free."""
     for left in FOLDERS.glob(f"{FOLDER}*/driver"):
         with open(left, "rb") as file, contextlib.suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,16 +92,16 @@ def round_folder():
 
 
 def keep(folder):
-    """Until somebody has looked at it."""
+    """Keeps a folder for a later look."""
     (folder / "driver").unlink()
     print(f"kept: {folder}", flush=True)
 
 
 def play(game, known, seed, seconds, kills, fault, folder, every=True):
-    """One round: its verdict, and the round."""
+    """Plays one round. Returns its verdict, and the round."""
     dice = random.Random(seed)
     channels = [folder / f"channel-{i}.ring" for i in range(len(game.channels))]
-    least = {role: 2 * rate * seconds for role, rate in game.work.items()}  # twice, as not every entry is a message
+    least = {role: 2 * rate * seconds for role, rate in game.work.items()}  # not every entry is a message
     play = chaos.Round(
         known, folder, channels, [chaos.Actor(*a) for a in game.actors], dice, kills, least, fault, every
     )
@@ -130,7 +131,7 @@ def play(game, known, seed, seconds, kills, fault, folder, every=True):
 
 
 def phases(game, kills, languages, every):
-    """The table: killed in a nap + killed at work. The phases in which none was killed."""
+    """Prints the table: killed in a nap + killed at work. Returns the phases without a kill."""
     rows = dict.fromkeys(p for role in {a[1]: 0 for a in game.actors} for p in chaos.PHASES[role])
     print(f"\n{'killed while':14}" + "".join(f"{language:>12}" for language in languages) + "   napping + at work")
     missing, totals = [], collections.Counter()
@@ -148,7 +149,7 @@ def phases(game, kills, languages, every):
 
 
 def work(game, done, languages, seconds):
-    """The table of messages, and who did too little."""
+    """Prints the table of messages. Returns who did too little."""
     print(f"\n{'messages':14}" + "".join(f"{language:>12}" for language in languages) + "   at least")
     for role, rate in game.work.items():
         line = "".join(f"{done[language, role]:12}" for language in languages)
@@ -157,7 +158,7 @@ def work(game, done, languages, seconds):
 
 
 def lacking(game, done, languages, seconds):
-    """Who did too little."""
+    """Returns who did too little."""
     return [
         f"{done[each, role]} messages of {role} in {each}, at least {int(rate * seconds)}"
         for role, rate in game.work.items()
@@ -167,7 +168,7 @@ def lacking(game, done, languages, seconds):
 
 
 def waits(dead_waits):
-    """How long the dead held publishers back, and what is wrong with that."""
+    """Prints how long dead readers held publishers back. Returns what is wrong with that."""
     if not dead_waits:
         return []
     ordered = sorted(dead_waits)
@@ -184,7 +185,7 @@ def waits(dead_waits):
 
 
 def torture(game, known, options):
-    """(passed, failed) of the rules."""
+    """Runs the torture. Returns (passed, failed) of the rules."""
     counts, kills, done = (collections.Counter() for _ in range(3))
     dead_waits, failures = [], collections.defaultdict(list)
     played, number, enough, every = 0.0, 0, False, options.seconds >= EVERY_LANGUAGE
@@ -223,7 +224,7 @@ def torture(game, known, options):
 
 
 def plant(game, known, options):
-    """(passed, failed): each fault in each language, in a round of its own."""
+    """Plants each fault in each language, in separate rounds. Returns (passed, failed)."""
     missed = 0
     for number, (fault, rules) in enumerate(game.faults.items()):
         for language in known:
@@ -305,7 +306,7 @@ def main(game):
     parser.add_argument("--worker", action="append", default=[], metavar="LANGUAGE=COMMAND")
     options = parser.parse_args()
     known = commands(options.languages, options.worker, game.needs)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the round's workers end, its folder goes
+    for number in (signal.SIGTERM, signal.SIGHUP):  # like Ctrl-C: ends the round's workers, and removes its folder
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     passed, failed = game.self_test()
     print(f"verifier: {passed} self-tests passed, {failed} failed; seed {options.seed}", flush=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges what the workers of one round wrote down. It knows nothing of the binding: only which messages were offered,
-which offers had returned, and who has seen what."""
+"""Judges the logs of one round's workers. Uses only the logs, not the binding: the offered messages, the offers that
+had returned, and the messages that each subscriber saw."""
 
 import bisect
 import collections
@@ -10,29 +10,29 @@ from sessions import gone, published_by, read_by
 from side import TORN, UNKNOWN_SENDER, WRONG_SENDER, Kind, Phase
 
 END = (2**62, 0)
-LONGEST_BY_LIVING, LONGEST_BY_LAG = 10_000_000_000, 2_000_000_000  # ns; with a lag limit nobody is waited for
-SHORTEST = 8 + 32  # bytes of a record (WORKER.md)
-MOST_LOOKS = 5  # of a publisher for the dead, until it gets on (each at least 1 ms after the one before)
+LONGEST_BY_LIVING, LONGEST_BY_LAG = 10_000_000_000, 2_000_000_000  # ns; a publisher with a lag limit does not wait
+SHORTEST = 8 + 32  # bytes of the shortest record (WORKER.md)
+MOST_LOOKS = 5  # a publisher's tests for dead readers until it goes on (each at least 1 ms after the previous one)
 
 
 class Verdict:
-    """Failures by the name of the rule, and what was counted."""
+    """Failures by the name of the rule, and statistics."""
 
     def __init__(self):
         self.failures = collections.defaultdict(list)
         self.counts = collections.Counter()
         self.work = collections.Counter()  # messages published or read, by language and role
-        self.dead_waits = []  # ms, what the machine took subtracted; offers, looks, who
+        self.dead_waits = []  # ms without the time lost to the machine, offers, tests, publisher
 
     def fail(self, rule, life, text):
         self.failures[rule].append(f"{life.name if life else 'channel'}: {text}")
 
 
 class Channel:
-    """The rings of one channel: all that was published, in order."""
+    """The rings of one channel, with all published messages in order."""
 
     def __init__(self, lives, verdict, alignment):
-        self.record = -(-SHORTEST // alignment) * alignment  # bytes that a message takes, at least
+        self.record = -(-SHORTEST // alignment) * alignment  # the smallest record of a message, in bytes
         self.verdict, self.rings, self.ends = verdict, collections.defaultdict(dict), collections.defaultdict(set)
         for life in lives:
             for p in published_by(life) if life.role == "publisher" else ():
@@ -46,7 +46,7 @@ class Channel:
             self._check_owners(owners)
 
     def between(self, ring, one, other):
-        """The owners of epochs `one` to `other`."""
+        """Returns the owners of epochs `one` to `other`."""
         epochs = self.epochs.get(ring, [])
         return self.owners[ring][bisect.bisect_left(epochs, one) : bisect.bisect_right(epochs, other)] if epochs else []
 
@@ -62,8 +62,8 @@ class Channel:
                 self.verdict.fail("living declared dead", new.life, f"took ring {old.ring} from {old.life.name}")
 
     def place(self, ring, position):
-        """(epoch, n) of the first message that ends behind a position; n is the lowest that it can be, and the third
-        value the highest (a batch has one position, which may lie behind the padding that follows it)."""
+        """Returns (epoch, lowest n, highest n) of the first message that ends behind a position. n is a range, because
+        a batch has one position, which may lie behind padding after it."""
         owner = bisect.bisect_right(self.starts.get(ring, []), position) - 1
         if owner < 0:
             return 0, 0, 0
@@ -75,7 +75,7 @@ class Channel:
         return p.epoch, n, p.attempted if i == len(p.ends) else int(p.counts[i])
 
     def skipped(self, ring, one, other):
-        """Acknowledged messages from place `one` to just before place `other`."""
+        """Returns the number of acknowledged messages from place `one` to just before place `other`."""
         lost = 0
         for p in self.between(ring, one[0], other[0]):
             begin = one[1] if p.epoch == one[0] else 0
@@ -84,7 +84,7 @@ class Channel:
         return lost
 
     def length_seen(self, ring, epoch, count, life):
-        """A subscriber has seen that the stream of this epoch ended after `count` messages."""
+        """Notes that a subscriber saw the stream of this epoch end after `count` messages."""
         known = self.ends[ring, epoch]
         known.add(count)
         if len(known) > 1:
@@ -92,7 +92,7 @@ class Channel:
 
 
 def check_messages(channel, read, ring, rows):
-    """What holds for each message by itself."""
+    """Checks each message by itself."""
     fail, life = channel.verdict.fail, read.life
     if ring not in read.cursors:
         fail("never offered", life, f"messages of ring {ring}, which it did not choose")
@@ -122,7 +122,8 @@ def check_messages(channel, read, ring, rows):
 
 
 def check_order(channel, read, ring, rows):
-    """A gapless suffix of the stream from the join on; for lossy ones the gaps are what they counted as lost."""
+    """Checks that the messages have no gaps from the join on; for lossy subscribers, that gaps equal their counted
+    losses."""
     fail, life = channel.verdict.fail, read.life
     epochs, numbers, lost = rows[:, 3], rows[:, 4], rows[:, 7]
     same = numpy.diff(epochs) == 0
@@ -157,10 +158,10 @@ def check_gap(channel, read, ring, one, other, where):
 
 
 def check_lost(channel, read, ring, one, other, counted, slack=0, passed=0):
-    """Counted as lost: at least what was acknowledged in between, at most what was attempted. A start at now is put off
-    to a later poll while the publisher stands between its stores, or died there (channel.md 6.10): what is published
-    until then is neither seen nor lost. `passed`: before a ring's first message, the bytes from the cursor on that it
-    did not count as lost. The messages that are missing must fit into these."""
+    """Checks counted losses: at least the acknowledged messages in between, at most the attempted ones. A start at now
+    is delayed to a later poll while the publisher is between its stores, or died there (channel.md 6.10). Messages
+    published until then are neither seen nor lost. `passed`: before a ring's first message, the bytes from the cursor
+    on that were not counted as lost. The missing messages must fit into these."""
     least = most = 0
     for p in channel.between(ring, one[0], other[0]):
         known = channel.ends.get((ring, p.epoch))
@@ -177,7 +178,7 @@ def check_lost(channel, read, ring, one, other, counted, slack=0, passed=0):
 
 
 def check_end(channel, read):
-    """It was told to read until nothing is left, when nobody published any more."""
+    """Checks that a subscriber that was told to read the rest, after all publishers had ended, did so."""
     for ring, cursor in read.cursors.items():
         rows = read.messages[read.messages[:, 1] == ring]
         place = channel.place(ring, cursor)
@@ -193,7 +194,7 @@ def check_end(channel, read):
 
 
 def check_kept(channel, reads, evictions):
-    """The owners of one slot, one after another: a kept one goes on where the one before it was."""
+    """Checks the owners of one slot: a kept one resumes at its predecessor's position."""
     places, old = {}, None
     for read in sorted(reads, key=lambda r: r.epoch):
         if old and read.begin < max(old.begin, old.left or gone(old.life)):
@@ -228,12 +229,12 @@ def check_kept(channel, reads, evictions):
 
 
 def verify(lives, verdict=None, gaps=(), alignment=64):
-    """The verdict on the workers of one channel of this alignment. `gaps`: when the host took a core away (canary.py)."""
+    """Returns the verdict on one channel's workers. `gaps`: the times when the host took a core away (canary.py)."""
     verdict = verdict or Verdict()
     channel = Channel(lives, verdict, alignment)
     reads = [read for life in lives if life.role != "publisher" for read in read_by(life)]
     published = [p for owners in channel.rings.values() for p in owners.values()]
-    for_lag = [(p.begin, p.closed or p.life.ended) for p in published if p.max_lag]  # any slot, at any time
+    for_lag = [(p.begin, p.closed or p.life.ended) for p in published if p.max_lag]  # may evict any slot at any time
     evictions = collections.defaultdict(lambda: list(for_lag))
     for life in lives:
         for _, slot, begin, end, *_ in life.entries[life.entries[:, 0] == Kind.EVICTED][-1:].tolist():
@@ -248,9 +249,9 @@ def verify(lives, verdict=None, gaps=(), alignment=64):
             verdict.counts["slot lost"] += 1
             if not evicted:
                 verdict.fail("living declared dead", read.life, f"lost slot {read.slot}, which nobody evicted")
-        elif evicted and not read.lossy and not read.left:  # killed before its poll said so
+        elif evicted and not read.lossy and not read.left:  # killed before a poll raised slot lost
             read.messages = read.messages[: max(0, len(read.messages) - 256)]
-    for read in sorted(reads, key=lambda r: r.lossy):  # the reliable ones tell how many messages an epoch had
+    for read in sorted(reads, key=lambda r: r.lossy):  # reliable ones first: they tell the epochs' lengths
         verdict.counts["joins"] += 1
         verdict.work[read.life.language, read.life.role] += len(read.messages)
         for ring in sorted({int(r) for r in read.messages[:, 1]}):
@@ -280,7 +281,7 @@ def verify(lives, verdict=None, gaps=(), alignment=64):
 
 
 def check_waits(life, slots, verdict, gaps):
-    """How long publishers were held back by the dead, and whether those were dead."""
+    """Checks how long dead readers held publishers back, and that these were dead."""
     for row in life.entries[life.entries[:, 0] == Kind.DEAD_WAIT].tolist():
         _, slot, begin, end, lost, offers, looks, _ = row
         stopped = sum(max(0, min(end, b) - max(begin, a)) for a, b in life.stops)
@@ -298,6 +299,6 @@ def check_waits(life, slots, verdict, gaps):
     held = life.entries[life.entries[:, 0] == Kind.HELD]
     verdict.counts["held back over 2 ms"] += len(held)
     longest = LONGEST_BY_LAG if (life.entries[life.entries[:, 0] == Kind.TAKEN, 6] > 0).any() else LONGEST_BY_LIVING
-    held = held[held[:, 5] == 0]  # a kept slot's owner may be away for as long as it likes
+    held = held[held[:, 5] == 0]  # a kept slot's owner may be away for any time
     if len(held) and (held[:, 3] - held[:, 2]).max() > longest:
         verdict.fail("waits", life, f"held back for {(held[:, 3] - held[:, 2]).max() / 1e9:.1f} s")

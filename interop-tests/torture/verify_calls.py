@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges what the servers and callers of one service wrote down in one round (spec/service.md). It knows nothing of the
-binding: only which calls were made, how each ended, which requests a handler was given, and who was killed or evicted."""
+"""Judges the logs of one service's servers and callers in one round (spec/service.md). Uses only the logs, not the
+binding: the calls, their ends, the requests that handlers got, and the kills and evictions."""
 
 import collections
 import dataclasses
@@ -23,8 +23,8 @@ RULES += (
     "phases",
     "work",
 )
-LONGEST_WAIT = 250_000_000  # ns: the cap of 100 ms, and another one
-LONGEST_STOP = 200_000_000  # ns, of a SIGSTOP, and what the machine takes
+LONGEST_WAIT = 250_000_000  # ns: two caps of 100 ms, and a margin
+LONGEST_STOP = 200_000_000  # ns: the longest SIGSTOP, and the machine's delays
 
 
 @dataclasses.dataclass(eq=False)
@@ -34,21 +34,21 @@ class Seat:
     life: object
     slot: int
     epoch: int
-    asked: int  # ns, before it took the place
-    begin: int  # ns, when it had it
-    end: int = 2**62  # ns: had it no more, at the earliest
-    noticed: int = 2**62  # ns: at the latest
-    how: str = ""  # it ended: left, lost, killed; empty: its process ended otherwise
+    asked: int  # ns, before the take
+    begin: int  # ns, after the take
+    end: int = 2**62  # ns: the earliest end of the ownership
+    noticed: int = 2**62  # ns: the latest end of the ownership
+    how: str = ""  # how it ended: left, lost, killed; empty: its process ended otherwise
     requests: list = dataclasses.field(default_factory=list)
     calls: dict = dataclasses.field(default_factory=dict)  # by number
     idle: list = dataclasses.field(default_factory=list)
     drained: bool = False
-    last: bool = False  # of its process
+    last: bool = False  # whether it is the last of its process
 
 
 @dataclasses.dataclass(eq=False)
 class Handed:
-    """A request that a handler was given."""
+    """A request that a handler got."""
 
     seat: Seat
     key: tuple  # client, its epoch, number
@@ -84,7 +84,7 @@ class Ended:
 
 
 def seats_of(life):
-    """Of one process, in order, with what its end says of the last one."""
+    """Yields the seats of one process, in order. The end of the process tells the last one's end."""
     seat, mine = None, []
     for kind, *words in life.entries.tolist():
         if kind == Kind.SEATED:
@@ -114,7 +114,7 @@ def seats_of(life):
 
 
 def life_end(life, begin):
-    """When a place that was given back from `begin` on was surely free."""
+    """Returns when a place that was given back from `begin` on was certainly free."""
     later = [int(row[4]) for row in life.entries if row[0] == Kind.SEATED and row[4] > begin]
     return min(later, default=life.ended)
 
@@ -124,18 +124,18 @@ def overlap(begin, end, spans):
 
 
 def alone(begin, end, life, gaps):
-    """ns of a span in which this process could run."""
+    """Returns the ns of a span in which this process could run."""
     return end - begin - overlap(begin, end, life.stops) - overlap(begin, end, gaps)
 
 
 class Service:
-    """All that happened in one service."""
+    """All events in one service."""
 
     def __init__(self, lives, verdict, gaps, least):
         self.verdict, self.gaps, self.least = verdict, gaps, least
         self.servers = [seat for life in lives if life.role == "server" for seat in seats_of(life)]
         self.clients = [seat for life in lives if life.role == "caller" for seat in seats_of(life)]
-        # Killed before it could say that it had its place.
+        # Servers that were killed before they logged that they had their place.
         self.seating = [(life.killed, life.ended) for life in lives if life.killed and life.phase == Phase.seating]
         self.evictions = collections.defaultdict(list)
         for eviction in sorted(evictions_of(lives), key=lambda e: e.begin):
@@ -232,8 +232,8 @@ class Service:
             self.fail("waits", life, f"call {call.key} expired {(end.time - due) / 1e6:.0f} ms after its time")
 
     def check_gone(self, call, end):
-        """The server that it asked had gone, not long before. It may have gone before the call: a client that has seen
-        it alive asks the kernel again only now and then."""
+        """Checks that the call's server had gone, not long before. The server may have gone even before the call,
+        because a client tests for that only at intervals."""
         life = call.seat.life
         if self.least:
             return self.fail("server gone", life, f"call {call.key} ended with its server")
@@ -267,7 +267,7 @@ class Service:
             self.check_story(key, story)
 
     def check_order(self, seat):
-        """The requests of one client come in its order, the repeats first."""
+        """Checks that the requests of each client come in its order, repeats first."""
         last = {}
         for one in seat.requests:
             place = one.key[:2]
@@ -278,7 +278,7 @@ class Service:
             last[place] = max(one.key[2], last.get(place, -1))
 
     def check_story(self, key, story):
-        """All hand-outs of one request, in the order of time."""
+        """Checks all hand-outs of one request, in the order of time."""
         if any(one.wrong == TORN for one in story):
             return
         first = story[0]
@@ -301,14 +301,16 @@ class Service:
                 self.fail("twice", one.seat.life, f"{key} was answered by {before.seat.life.name}, which left in order")
 
     def unfinished_before(self, one):
-        """Whether a server was killed or evicted, or left, before: it may have been about to tell of this request."""
+        """Returns whether an earlier server was killed, evicted or left: it may have had this request without a log
+        entry."""
         earlier = [seat for seat in self.servers if seat.epoch < one.seat.epoch]
         return any(seat.how in ("killed", "lost") for seat in earlier) or any(
             e.begin < one.time for e in self.evictions[0]
         )
 
     def first_of(self, one):
-        """The first of its client that its server was given: the gate lay there, and all behind it is repeated."""
+        """Returns the first request of this client that the server got, at the gate; those behind it are repeats,
+        too."""
         return next(other.key for other in one.seat.requests if other.key[:2] == one.key[:2])
 
     def was_answered_by(self, key, before):
@@ -320,7 +322,7 @@ class Service:
     # --- waits, the end -------------------------------------------------------------------------------------------
 
     def check_waits(self):
-        """No request waits for long while its server finds nothing."""
+        """Checks that no request waits for long while its server finds nothing."""
         spans = [(begin, end, seat) for seat in self.servers for begin, end in seat.idle]
         for story in self.handed.values():
             one = story[0]
@@ -329,7 +331,7 @@ class Service:
                 continue
             for begin, end, seat in spans:
                 begin, end = max(begin, call.begin), min(end, one.time)
-                # It may be published late: until then its client waits for a server, or room, or stands still.
+                # It may be published late, because its client waits for a server or room, or is stopped.
                 waited = alone(begin, end, seat.life, (*self.gaps, *call.seat.life.stops))
                 if end > begin and waited > LONGEST_WAIT:
                     text = f"{one.key} waited for {waited / 1e6:.0f} ms while {seat.life.name} found nothing"
@@ -343,7 +345,7 @@ class Service:
 
 
 def verify_calls(lives, verdict=None, gaps=(), least=False):
-    """The verdict on servers and callers of one service. `gaps`: when the host took a core away (canary.py)."""
+    """Returns the verdict on one service's servers and callers. `gaps`: the times when the host took a core away."""
     verdict = verdict or Verdict()
     service = Service(lives, verdict, gaps, least)
     verdict.counts["places taken"] += len(service.servers) + len(service.clients)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges what producers and workers of one queue wrote down in one round (spec/queue.md). It knows nothing of the
-binding: only which jobs were published, who was handed each, what became of that, and who was killed or evicted."""
+"""Judges the logs of one queue's producers and workers in one round (spec/queue.md). Uses only the logs, not the
+binding: the published jobs, their hand-outs and the ends of these, and the kills and evictions."""
 
 import bisect
 import collections
@@ -13,20 +13,20 @@ from verify import Channel, Verdict
 
 RULES = ("loss", "twice", "attempts", "never offered", "tear", "sender", "order", "agreement", "owners")
 RULES += ("living declared dead", "evicted", "waits", "left over", "counters", "errors", "phases", "work")
-ANNOUNCING = (Phase.fetching, Phase.finishing, Phase.giving_back)  # in which it may take jobs
-BATCH = 8  # jobs that a worker takes at once (WORKER.md)
-LONGEST_WAIT = 250_000_000  # ns, while an idle worker lives: two caps of 100 ms (one look may find the lock taken)
-LONGEST_STOP = 200_000_000  # ns, of a SIGSTOP, and what the machine takes
-LONGEST_HELD = 10_000_000_000  # ns that a producer finds no room
+ANNOUNCING = (Phase.fetching, Phase.finishing, Phase.giving_back)  # the phases in which a worker may take jobs
+BATCH = 8  # the most jobs that a worker takes at once (WORKER.md)
+LONGEST_WAIT = 250_000_000  # ns, with an idle worker: two caps of 100 ms (one look may find the lock taken)
+LONGEST_STOP = 200_000_000  # ns: the longest SIGSTOP, and the machine's delays
+LONGEST_HELD = 10_000_000_000  # ns that a producer may find no room
 
 
 class End(typing.NamedTuple):
-    """Of a worker that may have had jobs in hand which nobody was handed."""
+    """The end of a worker that may have had jobs in hand without a log entry."""
 
-    begin: int  # ns: an eviction happens somewhere in between
+    begin: int  # ns: an eviction happens between begin and end
     end: int
-    place: tuple = ()  # ring and position, of one that left: the last job that it was handed; empty: not known
-    reach: int = 0  # bytes behind it, of jobs that it may have taken at once with that one
+    place: tuple = ()  # ring and position of the last hand-out, if the worker left; empty: not known
+    reach: int = 0  # bytes behind it, of jobs that it may have taken together with that one
 
     def explains(self, since, job):
         if self.end < since:
@@ -38,19 +38,19 @@ class End(typing.NamedTuple):
 
 
 class Budget:
-    """Ends of workers, each of which may explain one batch of jobs that somebody else had announced or in hand."""
+    """Ends of workers, each of which may explain one batch of jobs that was announced or in hand elsewhere."""
 
     def __init__(self, ends):
-        """What explains few jobs is asked first: those would else take what only another end explains."""
+        """Sorts the ends. Ends that explain few jobs come first, as jobs would else use up ends that others need."""
         self.ends = [sorted(end for end in ends if bool(end.place) == known) for known in (True, False)]
         self.left, self.claims = [[BATCH] * len(known) for known in self.ends], []
 
     def claim(self, since, until, job, text):
-        """An end is wanted that was not before `since`, and before `until`."""
+        """Demands an end between `since` and `until`."""
         self.claims.append((until, since, job, text))
 
     def unpaid(self):
-        """The claims for which no end is left."""
+        """Returns the claims without an end."""
         for until, since, job, text in sorted(self.claims, key=lambda claim: claim[:2]):
             if not any(self.pay(ends, left, since, until, job) for ends, left in zip(self.ends, self.left)):
                 yield job.seat.life, text
@@ -65,7 +65,8 @@ class Budget:
 
 
 def check_seats(seats, evictions, verdict):
-    """One owner at a time; a slot is lost by eviction only; an evicted worker finishes nothing."""
+    """Checks that a slot has one owner at a time and is lost only by eviction, and that evicted workers finish
+    nothing."""
     by_slot = collections.defaultdict(list)
     for seat in seats:
         by_slot[seat.slot].append(seat)
@@ -92,15 +93,15 @@ def check_seats(seats, evictions, verdict):
 
 
 def taken_away(job, evictions):
-    """When its worker was evicted with the job in hand, perhaps; 0: it was not."""
+    """Returns when its worker may have been evicted with the job in hand; 0: it was not."""
     found = [e.begin for e in evictions[job.seat.slot] if e.begin <= job.end and e.end >= job.seat.asked]
     return found[-1] if found else 0
 
 
 def in_order(story, evictions):
-    """The hand-outs of one job in the order in which they happened. Who was evicted with the job in hand, and had not
-    yet written that down (it may have been stopped there), has written it behind who adopted the job: that one was
-    handed it after the eviction began, and says more attempts."""
+    """Sorts the hand-outs of one job by their real order. A worker that was evicted with the job in hand, before it
+    logged that (it may have been stopped there), logs it after the worker that adopted the job. The adopter got the job
+    after the eviction began, and logs more attempts."""
     story.sort(key=lambda job: job.time)
     for late in [job for job in story if not job.done and taken_away(job, evictions)]:
         begin = min(e.begin for e in evictions[late.seat.slot] if e.end >= late.seat.asked)
@@ -111,8 +112,8 @@ def in_order(story, evictions):
 
 
 def reasons(job, evictions):
-    """When there was a reason to hand it out once more, after this time. A worker that is killed while it gives a job
-    back may leave it in both places."""
+    """Returns when there was a reason to hand the job out again. A worker that is killed while it releases a job may
+    leave it in both places."""
     if job.giving:
         yield job.giving
     evicted = taken_away(job, evictions)
@@ -123,13 +124,13 @@ def reasons(job, evictions):
 
 
 def check_job(key, story, published, evictions, strangers, verdict):
-    """All hand-outs of one job, in the order of time. `published`: not before this time."""
+    """Checks all hand-outs of one job, in the order of time. `published`: the earliest time of the first."""
     text = f"ring {key[0]} epoch {key[1]}: {key[2]}"
     if len({job.position for job in story}) > 1:
         verdict.fail("agreement", story[0].seat.life, f"{text} was at {sorted({job.position for job in story})}")
     if story[0].attempts:
         strangers["first"].claim(published, story[0].time, story[0], f"{text} says {story[0].attempts} the first time")
-    known, copies = [], False  # copies: of the job there may be two, each with its own number
+    known, copies = [], False  # copies: the job may exist twice, each with its own count
     for before, job in zip(story, story[1:]):
         more = list(reasons(before, evictions))
         copies |= len(more) > 1
@@ -146,7 +147,7 @@ def check_job(key, story, published, evictions, strangers, verdict):
         else:
             copies = True
             verdict.counts["announced by the dead"] += 1
-            # one that had announced it as well, before that worker took it, and that could stand still there
+            # a worker that had announced it, too, before that worker took it, and that may have been stopped there
             strangers["again"].claim(
                 published,
                 min(job.time, before.time + LONGEST_STOP),
@@ -158,7 +159,7 @@ def check_job(key, story, published, evictions, strangers, verdict):
 
 
 def published_after(channel, key):
-    """When the message before it, of the same producer, was acknowledged, or that had its ring."""
+    """Returns when the producer's previous message was acknowledged, or when the producer had its ring."""
     ring, epoch, sequence = key
     p = channel.rings[ring].get(epoch)
     if p is None:
@@ -168,7 +169,7 @@ def published_after(channel, key):
 
 
 def check_published(channel, seats, evictions, capacity, verdict):
-    """Each job that was published is done, and none that was not. {key: hand-outs}, in the order of time."""
+    """Checks that the published jobs, and no others, are done. Returns {key: hand-outs in the order of time}."""
     stories = collections.defaultdict(list)
     for seat in seats:
         verdict.work[seat.life.language, "worker"] += len(seat.jobs)
@@ -234,7 +235,7 @@ def check_published(channel, seats, evictions, capacity, verdict):
 
 
 def check_order(seat, verdict):
-    """Those of one producer that were never in another hand come in its order."""
+    """Checks that jobs of one producer that were handed out for the first time come in its order."""
     places = {}
     for job in seat.jobs:
         if job.attempts == 0:
@@ -248,8 +249,8 @@ def overlap(begin, end, spans):
 
 
 def waits(channel, stories, evictions):
-    """(job, since when it was there for all) of each hand-out of which that is known, and how long it lay there. The
-    jobs of a batch wait for those before them: its worker had them in hand since it was handed the first."""
+    """Yields (job, the time since which any worker could take it) of each hand-out for which that is known, and its
+    wait. The jobs of a batch wait for those before them: the worker has them in hand since the first."""
     for (ring, epoch, sequence), story in stories.items():
         p = channel.rings[ring].get(epoch)
         if p is None:
@@ -274,7 +275,7 @@ def waits(channel, stories, evictions):
 
 
 def check_waits(channel, seats, stories, evictions, gaps, verdict):
-    """No job waits for long while a worker finds nothing."""
+    """Checks that no job waits for long while a worker finds nothing."""
     spans = [(begin, end, seat) for seat in seats for begin, end in seat.idle]
     for job, since, until in waits(channel, stories, evictions):
         for begin, end, seat in spans:
@@ -294,7 +295,7 @@ def check_waits(channel, seats, stories, evictions, gaps, verdict):
 
 
 def verify_jobs(lives, verdict=None, gaps=(), alignment=64, capacity=16384):
-    """The verdict on producers and workers of one queue. `gaps`: when the host took a core away (canary.py)."""
+    """Returns the verdict on one queue's producers and workers. `gaps`: the times when the host took a core away."""
     verdict = verdict or Verdict()
     channel = Channel(lives, verdict, alignment)
     channel.lives = lives

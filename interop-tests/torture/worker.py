@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One worker process of the torture: started, given its orders, stopped, continued, killed."""
+"""Controls one worker process of the torture: starts it, sends its orders, stops, continues and kills it."""
 
 import contextlib
 import os
@@ -13,13 +13,13 @@ from side import WORD_COUNTED, WORD_COUNTING, Life, Phase, Side
 
 
 class Worker:
-    """One process, waiting for its orders or at work."""
+    """One process, which waits for its orders or works."""
 
     def __init__(self, language, argv, folder, number):
         self.language, self.label = language, f"{language}-{number}"
         self.side, self.actor, self.stops, self.stopped = Side(folder / self.label), None, [], 0
         self.killed = self.ended = 0
-        self.final = False  # the publishers had ended when it was told to
+        self.final = False  # whether the publishers had ended when it was told to end
         self.stderr_path = folder / f"{self.label}.stderr"
         with open(self.stderr_path, "wb") as stderr:
             self.process = subprocess.Popen(
@@ -30,7 +30,7 @@ class Worker:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        os.setpriority(os.PRIO_PROCESS, self.process.pid, os.nice(0) + 5)  # who aims must be quicker
+        os.setpriority(os.PRIO_PROCESS, self.process.pid, os.nice(0) + 5)  # the driver, which aims, must be faster
 
     def ready(self):
         return bool(select.select([self.process.stdout], [], [], 0)[0])
@@ -38,7 +38,7 @@ class Worker:
     def order(self, actor, **orders):
         self.actor, self.begun = actor, time.monotonic_ns()
         line = " ".join(f"{k}={v}" for k, v in orders.items())
-        with contextlib.suppress(BrokenPipeError):  # its status will say why
+        with contextlib.suppress(BrokenPipeError):  # its status tells why
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
 
@@ -49,7 +49,7 @@ class Worker:
         return self.process.poll() is None
 
     def stop(self):
-        """SIGSTOP; true once it stands still, false if it had ended."""
+        """Sends SIGSTOP. Returns True once the process is stopped, False if it had ended."""
         self.stopped = time.monotonic_ns()
         os.kill(self.process.pid, signal.SIGSTOP)
         status = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -75,7 +75,7 @@ class Worker:
         if self.stopped:
             self.stops.append((self.stopped, self.ended))
         if self.process.returncode != -signal.SIGKILL:
-            self.killed = 0  # it was faster
+            self.killed = 0  # it ended before the signal
         with contextlib.suppress(BrokenPipeError):  # orders that it never read
             self.process.stdin.close()
         self.process.stdout.close()

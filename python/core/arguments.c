@@ -58,7 +58,7 @@ bool parse_count(PyObject *number, const char *name, int64_t *count)
 {
     if (number == NULL)
         return true;
-    *count = PyNumber_AsSsize_t(number, NULL); /* clipped */
+    *count = PyNumber_AsSsize_t(number, NULL); /* limited to the range of Py_ssize_t */
     if (*count == -1 && PyErr_Occurred())
         return false;
     if (*count < 0)

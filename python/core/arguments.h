@@ -5,7 +5,7 @@
 
 #include "errors.h"
 
-/* The parameters of a function: their names, how many there are, how many must be given. */
+/* The parameters of a function: their names, their number, and how many are required. */
 typedef struct {
     const char *const *names;
     int count, required;
@@ -15,13 +15,13 @@ typedef struct {
 #define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
 #define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS
 
-/* Fills `values` (signature.count of them, NULL where not given). Raises TypeError and returns false if it does not
-   fit. */
+/* Fills `values` (signature.count of them; NULL: not given). Raises TypeError and returns false if the arguments do not
+   match. */
 bool parse_arguments(const signature *expected, PyObject *const *args, Py_ssize_t n, PyObject *names,
                      PyObject **values);
-/* A message's type: raises InvalidArgumentError and returns 0 unless it is 1 to 2^31-1. */
+/* Parses a message's type. Raises InvalidArgumentError and returns 0 unless it is 1 to 2^31-1. */
 int32_t parse_type(PyObject *object);
-/* A number of 0 or more; `count` stays what it is if it was not given. False with an exception. */
+/* Parses a number of 0 or more; leaves `count` unchanged if it was not given. False with an exception. */
 bool parse_count(PyObject *number, const char *name, int64_t *count);
 
 #endif

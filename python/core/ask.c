@@ -24,7 +24,8 @@ static COLD bool explain_unusable(Client *self, bool nests)
     return false;
 }
 
-/* An argument was refused, with an exception: closed and two threads go first (spec/api.md). NULL. */
+/* An argument is invalid, and its exception is set. Replaces that by closed or two threads, which come first
+   (spec/api.md). Returns NULL. */
 static PyObject *refuse(Client *self, bool nests)
 {
     if (self->base.closed || self->base.forked || (self->base.use != IDLE && !(nests && is_nested(self)))) {
@@ -34,7 +35,8 @@ static PyObject *refuse(Client *self, bool nests)
     return NULL;
 }
 
-/* Nobody else gets in until verb_end. `nests`: it may be called in a callback. False with an exception. */
+/* Begin a verb: other threads cannot use the client until verb_end. `nests`: the verb may run in a callback. False with
+   an exception. */
 static inline bool verb_begin(Client *self, bool nests)
 {
     if (UNLIKELY(self->base.use != IDLE || !epoch_holds(&self->base.epoch) || self->corrupt) &&
@@ -45,11 +47,11 @@ static inline bool verb_begin(Client *self, bool nests)
     return true;
 }
 
-/* The end of one, which went well if `fine`: calls back for what happened. False with an exception. */
+/* End a verb, which succeeded if `fine`, and run the callbacks that are due. False with an exception. */
 static inline bool verb_end(Client *self, bool fine)
 {
     if (UNLIKELY(self->in_callback))
-        return fine; /* nested */
+        return fine; /* a nested verb: the outer one ends it */
     if (UNLIKELY(fine && client_pending(self) != 0))
         fine = client_tell(self);
     self->base.use = IDLE;
@@ -57,7 +59,7 @@ static inline bool verb_end(Client *self, bool fine)
     return fine;
 }
 
-/* The same; callbacks may have consumed items: sends the credit. */
+/* The same, and then send credit for items that callbacks have consumed. */
 static bool verb_end_sending(Client *self, bool fine)
 {
     if (LIKELY(!self->in_callback) && fine && client_pending(self) != 0)
@@ -65,7 +67,7 @@ static bool verb_end_sending(Client *self, bool fine)
     return verb_end(self, fine && client_send_due(self));
 }
 
-/* A turn of a wait: 1 look again, 0 time is up, -1 an exception. */
+/* One turn of a wait: 1 look again, 0 time is up, -1 an exception. */
 static int turn(Client *self, wait_state *state, int what)
 {
     self->waits_for = what;
@@ -76,11 +78,11 @@ static int turn(Client *self, wait_state *state, int what)
         return -1;
     self->base.use = BUSY;
     if (result != 1 && (state->slept || result == -2))
-        self->ask_gone = true; /* 6: at each cap */
+        self->ask_gone = true; /* at each cap (service.md 6) */
     return result != -2;
 }
 
-/* What happened is told on the way, too: false with an exception. */
+/* Do a step and run the callbacks that are due, within a wait. False with an exception. */
 static inline bool step_and_tell(Client *self)
 {
     return client_step(self) && (LIKELY(client_pending(self) == 0) || client_tell(self));
@@ -88,7 +90,7 @@ static inline bool step_and_tell(Client *self)
 
 /* Starting a call */
 
-/* Call 1: a new call, if there may be one more. */
+/* Make a call, if max_outstanding allows one more (call 1). */
 static inline Call *admit(Client *self)
 {
     if (UNLIKELY(self->outstanding >= self->max_outstanding)) {
@@ -102,7 +104,7 @@ static inline Call *admit(Client *self)
     return call_new(self);
 }
 
-/* Call 2: 1 found, 0 wait for one, -1 an exception. */
+/* Find a running server (call 2): 1 found, 0 wait for one, -1 an exception. */
 static inline int find_server(Client *self)
 {
     int64_t e = LOAD64_ACQUIRE(self->server_epoch); /* pairs with take server 4, evict */
@@ -117,7 +119,7 @@ static inline int find_server(Client *self)
     if (!server_lives(shape, base, self->lock, e))
         return 0;
     sender fields = {0};
-    sender_from_slot(&fields, base + subscriber_slot_offset(shape, 0), INT64_MAX); /* its name, as of a publisher's */
+    sender_from_slot(&fields, base + subscriber_slot_offset(shape, 0), INT64_MAX); /* its name */
     memcpy(self->server_name, fields.name, sizeof self->server_name);
     self->server_name_length = fields.name_length;
     self->server_pid = LOAD32_RELAXED(base + subscriber_slot_offset(shape, 0) + SUBSCRIBER_SLOT_PID);
@@ -157,7 +159,7 @@ int client_publish(Client *self, Call *call, uint16_t operation, uint32_t credit
     return 1;
 }
 
-/* Call 2 and 3, once: as client_publish. `there`: whether a server is. */
+/* Try call 2 and 3 once. Returns as client_publish does. `there`: whether there is a server. */
 static inline int try_start(Client *self, Call *call, const void *bytes, int64_t length, int32_t type, bool *there)
 {
     int found = find_server(self);
@@ -165,14 +167,14 @@ static inline int try_start(Client *self, Call *call, const void *bytes, int64_t
     return found <= 0 ? found : client_publish(self, call, REQUEST_OPERATION_CALL, call->credit, bytes, length, type);
 }
 
-/* The time-out came before the request was published. */
+/* Raise that the time-out came before the request was published. */
 static void expired_before(Client *self)
 {
     STORE64_RELAXED(self->gate + GATE_EXPIRED, ++self->expired);
     raise_error("ExpiredError", "(i)", 0);
 }
 
-/* The same, waiting: false with an exception, and the call was not made. `state` was begun if *waits. */
+/* Do call 2 and 3, with waiting. False with an exception, and the call was not made. `state` was begun if *waits. */
 static COLD bool start_waiting(Client *self, Call *call, const void *bytes, int64_t length, int32_t type,
                                wait_state *state, bool there)
 {
@@ -190,7 +192,7 @@ static COLD bool start_waiting(Client *self, Call *call, const void *bytes, int6
     }
 }
 
-/* What a request is made of. */
+/* The parts of a request. */
 typedef struct {
     PyObject *bytes; /* a reference */
     int32_t type;
@@ -199,7 +201,7 @@ typedef struct {
     PyObject *callback; /* borrowed, or NULL */
 } asked;
 
-/* False with an exception. `values`: data, type, timeout, callback, credit. */
+/* Parse the arguments of a request. `values`: data, type, timeout, callback, credit. False with an exception. */
 static inline bool parse_asked(Client *self, PyObject *const *values, asked *what, bool nests)
 {
     PyObject *type = values[1] == Py_None ? NULL : values[1];
@@ -223,7 +225,8 @@ static inline bool parse_asked(Client *self, PyObject *const *values, asked *wha
     return true;
 }
 
-/* Within a verb. A new reference; NULL with an exception. `state` is begun if the call waited, or is of_call. */
+/* Make and publish a call, within a verb. Returns a new reference; NULL with an exception. `state` is begun if the call
+   waited, or is of_call. */
 static inline Call *make_call(Client *self, const asked *what, wait_state *state, bool of_call)
 {
     Call *call = admit(self);
@@ -256,7 +259,7 @@ static inline Call *make_call(Client *self, const asked *what, wait_state *state
     return NULL;
 }
 
-/* Until the call has ended, within a verb: false with an exception. */
+/* Wait until the call has ended, within a verb. False with an exception. */
 static inline bool await_end(Client *self, Call *call, wait_state *state)
 {
     for (;;) {
@@ -266,7 +269,7 @@ static inline bool await_end(Client *self, Call *call, wait_state *state)
         if (LIKELY(call->end != CALL_RUNS))
             return true;
         if (UNLIKELY(again == 0)) {
-            if (call->of_call && call->deadline != 0) /* its time is over by the clock of the wait */
+            if (call->of_call && call->deadline != 0) /* its time is up by the clock of the wait */
                 return client_finish(self, call, CALL_EXPIRED);
             raise_error("TimedOutError", "(s)", "the end of a call");
             return false;
@@ -331,7 +334,7 @@ PyObject *client_start(Client *self, PyObject *const *args, Py_ssize_t n, PyObje
     return call;
 }
 
-/* False with an exception. */
+/* Parse the credit of a stream. False with an exception. */
 static bool parse_credit(Client *self, PyObject *object, uint32_t *credit)
 {
     int overflow = 0;
@@ -367,7 +370,7 @@ PyObject *client_stream(Client *self, PyObject *const *args, Py_ssize_t n, PyObj
     return call;
 }
 
-/* For call_async: (data, type, timeout, credit, callback) -> a call, or None if it would wait. */
+/* For call_async: (data, type, timeout, credit, callback). Returns a call, or None if it would wait. */
 PyObject *client_start_now(Client *self, PyObject *const *args, Py_ssize_t n)
 {
     asked what = {.credit = 0};
@@ -424,7 +427,7 @@ PyObject *client_poll(Client *self, PyObject *const *args, Py_ssize_t n, PyObjec
     Py_INCREF((PyObject *)self);
     self->look_due = false;
     if (UNLIKELY(self->base.notifier != NULL))
-        self->ask_gone = true; /* fileno became readable at a cap, perhaps */
+        self->ask_gone = true; /* because fileno may have become readable at a cap */
     bool fine = client_step(self);
     if (fine && client_pending(self) == 0 && timeout != WAIT_NOT) {
         wait_state state;
@@ -469,7 +472,7 @@ bool client_cancel(Client *self, Call *call)
     return verb_end(self, client_send_due(self) && fine);
 }
 
-/* The next item that is there, or NULL. */
+/* Take the next item that has arrived, or NULL. */
 static PyObject *take_item(Call *call)
 {
     if (call->items == NULL || call->next_item >= PyList_Size(call->items))
@@ -492,7 +495,7 @@ PyObject *client_next(Call *call, int64_t timeout)
     if (item != NULL) {
         if (self->base.use == IDLE && epoch_holds(&self->base.epoch) && !self->corrupt && verb_begin(self, false) &&
             !verb_end(self, client_send_due(self)))
-            PyErr_Clear(); /* the next verb says what it was */
+            PyErr_Clear(); /* the next verb raises it again */
         return item;
     }
     if (call->end != CALL_RUNS || (is_nested(self) && timeout == WAIT_NOT))

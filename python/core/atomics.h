@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomic access to mapped memory, and what the machine must offer for it. */
+/* Atomic access to mapped memory, and checks that the machine supports it. */
 #ifndef FLYRING_ATOMICS_H
 #define FLYRING_ATOMICS_H
 
@@ -19,9 +19,9 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define COLD __attribute__((noinline, cold)) /* of a function: the callers stay short */
+#define COLD __attribute__((noinline, cold)) /* for rarely called functions, so that their callers stay short */
 
-/* `at` must be naturally aligned; the spec's layout sees to that. */
+/* `at` must be naturally aligned; the layout guarantees that. */
 #define ATOMIC32(at) ((_Atomic int32_t *)(void *)(at))
 #define ATOMIC64(at) ((_Atomic int64_t *)(void *)(at))
 #define LOAD32_RELAXED(at) atomic_load_explicit(ATOMIC32(at), memory_order_relaxed)
@@ -34,7 +34,7 @@
 #define STORE64_RELEASE(at, v) atomic_store_explicit(ATOMIC64(at), (int64_t)(v), memory_order_release)
 #define FENCE_ACQUIRE() atomic_thread_fence(memory_order_acquire)
 #define FENCE_RELEASE() atomic_thread_fence(memory_order_release)
-/* Keeps the compiler from moving a store over it; the machine does as the other fences say. */
+/* Keeps the compiler, but not the machine, from moving a memory access across it. */
 #define FENCE_COMPILER() atomic_signal_fence(memory_order_seq_cst)
 #define FENCE_SEQ_CST() atomic_thread_fence(memory_order_seq_cst)
 

@@ -16,7 +16,7 @@ static void batch_release(batch *messages)
     PyMem_Free(messages->views);
 }
 
-/* Holds all buffers; their lengths were checked. */
+/* Gets the buffers of all messages, and checks their lengths. False with an exception. */
 static bool batch_acquire(batch *messages, PyObject *tuple, int64_t longest)
 {
     Py_ssize_t count = PyTuple_Size(tuple);
@@ -29,7 +29,7 @@ static bool batch_acquire(batch *messages, PyObject *tuple, int64_t longest)
     for (; messages->count < count; messages->count++) {
         Py_buffer *view = &messages->views[messages->count];
         PyObject *item = PyTuple_GetItem(tuple, messages->count);
-        if (PyBytes_CheckExact(item)) { /* the tuple holds it, so a plain pointer is enough */
+        if (PyBytes_CheckExact(item)) { /* the tuple keeps it alive, so a plain pointer is enough */
             view->buf = PyBytes_AsString(item);
             view->len = PyBytes_Size(item);
         } else if (PyObject_GetBuffer(item, view, PyBUF_SIMPLE) < 0) {
@@ -78,7 +78,7 @@ static void write_part(ring_writer *ring, const void *all, Py_ssize_t first, Py_
     int32_t type = ((const batch *)all)->type;
     ring_announce(ring, total);
     uint8_t *record = ring->data + (ring->end & ring->mask);
-    for (Py_ssize_t i = 1; i < count; i++) { /* no reader gets here before record 1 has its length: plain */
+    for (Py_ssize_t i = 1; i < count; i++) { /* plain stores: no reader comes here before record 1 has its length */
         record += record_length(ring, &views[i - 1]);
         STORE32_RELAXED(record + RECORD_LENGTH, RECORD_HEADER_LENGTH + views[i].len);
         STORE32_RELAXED(record + RECORD_TYPE, type);
@@ -115,7 +115,7 @@ static PyObject *batch_any(Publisher *self, PyObject *const *args, Py_ssize_t n,
     if (!batch_acquire(&messages, tuple, self->writer.ring.longest - RECORD_HEADER_LENGTH)) {
         publisher_refuse(self);
     } else {
-        /* Now: getting the buffers may have run Python code. From here on none runs while it writes. */
+        /* Check now, because getting the buffers may have run Python code. From here on none runs. */
         if (publisher_usable(self)) {
             Py_ssize_t taken = offer_all(self, &messages, type, timeout);
             if (taken >= 0)

@@ -5,18 +5,18 @@
 
 #include "publisher.h"
 
-/* What differs; known when it is compiled. `all` are the messages. */
+/* The functions that differ between the two, known at compile time. `all` are the messages. */
 
-/* Bytes of the record of message i, aligned. */
+/* Returns the aligned size of message i's record, in bytes. */
 typedef int64_t part_length(const ring_writer *ring, const void *all, Py_ssize_t i);
-/* How many of the messages from `first` up to `count` fit together below `most` bytes; `total` gets their bytes. */
+/* Returns how many messages from `first` up to `count` fit into `most` bytes; `total` gets their bytes. */
 typedef Py_ssize_t part_fit(const ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t most,
                             int64_t *total);
-/* Publishes `count` messages, which have room, as one claim of `total` bytes. */
+/* Publishes `count` messages as one claim of `total` bytes. There must be room. */
 typedef void part_write(ring_writer *ring, const void *all, Py_ssize_t first, Py_ssize_t count, int64_t total);
 
-/* How many of `count` messages were taken within `timeout` ns, or -1 with an exception; with a timeout some may have been
-   taken before it. */
+/* Publishes up to `count` messages within `timeout` ns. Returns how many, or -1 with an exception; with a timeout, some
+   may have been published before the exception. */
 ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_t count, int64_t timeout,
                                      part_length *length, part_fit *fit, part_write *write)
 {
@@ -27,22 +27,22 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
     while (done < count) {
         int64_t limit_before = ring->limit;
         if (done > 0 && timeout == WAIT_NOT)
-            self->writer.held_since = 0; /* some were taken: no test (6.2, 4) whose error would hide how many */
+            self->writer.held_since = 0; /* some are published: no test (6.2, 4), whose error would hide how many */
         int room = writer_reserve(&self->writer, length(ring, all, done));
         if (room < 0 && done > 0 && timeout == WAIT_NOT && is_own_error()) {
-            PyErr_Clear(); /* some were taken: the next call raises it again */
+            PyErr_Clear(); /* some are published: return their number; the next call raises the error again */
             break;
         }
         if (room < 0) {
             if (done > woken)
-                publisher_wake(self); /* 10 */
+                publisher_wake(self); /* publish 10 */
             return -1;
         }
         if (room == 0) {
             if (timeout == WAIT_NOT)
                 break;
-            if (done > woken) /* who makes room may be asleep */
-                publisher_wake(self); /* 10 */
+            if (done > woken) /* the readers that must make room may be asleep */
+                publisher_wake(self); /* publish 10 */
             woken = done;
             room = publisher_wait_for_room(self, &state, &waiting, timeout);
             if (room < 0)
@@ -67,7 +67,7 @@ ALWAYS_INLINE Py_ssize_t offer_parts(Publisher *self, const void *all, Py_ssize_
         done += part;
     }
     if (done > woken)
-        publisher_wake(self); /* 10: once */
+        publisher_wake(self); /* publish 10, once for the batch */
     return done;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Call, and the table of those that are outstanding (spec/service.md 6). */
+/* Call, and the table of outstanding calls (spec/service.md 6). */
 #include "client.h"
 
 #include <structmember.h>
@@ -191,7 +191,7 @@ static PyObject *call_cancel(Call *self, PyObject *ignored)
     return fine ? Py_NewRef(Py_None) : NULL;
 }
 
-/* For async: how many items are there. */
+/* For async: the number of items that have arrived. */
 static PyObject *call_has_item(Call *self, void *ignored)
 {
     (void)ignored;
@@ -216,7 +216,7 @@ static PyObject *call_repeat(Call *self, void *ignored)
     return PyBool_FromLong(self->repeat);
 }
 
-/* For async: its client, while it is outstanding. */
+/* For async: the client, while the call is outstanding. */
 static PyObject *call_client(Call *self, void *ignored)
 {
     (void)ignored;
@@ -260,25 +260,28 @@ static PyObject *call_repr(Call *self)
 static PyMethodDef methods[] = {
     {"result", KEYWORDS(call_result),
      "result($self, /, timeout=None)\n--\n\n"
-     "The answer (of a stream: an empty one, at its end); waits for it up to ``timeout`` seconds. ServiceError,\n"
-     "ExpiredError, ServerGoneError, CancelledError, ClosedError, SlotLostError, CorruptRingError: how the call\n"
-     "ended. TimedOutError, and ChannelReplacedError: it goes on."},
+     "Waits for the answer, and returns it. For a stream, returns an empty answer at the end of the stream.\n\n"
+     "Raises ServiceError, ExpiredError, ServerGoneError, CancelledError, ClosedError, SlotLostError or\n"
+     "CorruptRingError if the call ended without an answer. Raises TimedOutError after ``timeout`` seconds\n"
+     "(None: no limit), and ChannelReplacedError if another channel has the name now; after these two the call\n"
+     "goes on."},
     {"next", KEYWORDS(call_next),
      "next($self, /, timeout=None)\n--\n\n"
-     "Of a stream: the next item; waits for it up to ``timeout`` seconds. None at its end, and at the time-out:\n"
-     "``done`` tells which. Raises as result does, behind the last item that came."},
+     "Streams only: waits for the next item, and returns it. Returns None at the end of the stream, and after\n"
+     "``timeout`` seconds (None: no limit); ``done`` tells these apart. Raises the errors of ``result``, after\n"
+     "the last item that arrived."},
     {"cancel", (PyCFunction)call_cancel, METH_NOARGS,
      "cancel($self, /)\n--\n\n"
-     "Ends it as cancelled, at once, and tells the server. Does nothing if it has ended."},
+     "Ends the call with CancelledError at once, and tells the server. Does nothing if the call has ended."},
     {"_set_callback", (PyCFunction)call_set_callback, METH_O, "for async"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"done", (getter)call_done, NULL, "it has ended", NULL},
-    {"repeat", (getter)call_repeat, NULL, "of an answer: a handler was given the request more than once", NULL},
+    {"done", (getter)call_done, NULL, "whether the call has ended", NULL},
+    {"repeat", (getter)call_repeat, NULL, "whether the request of the answer may have run more than once", NULL},
     {"_has_item", (getter)call_has_item, NULL, "for async", NULL},
-    {"_stream", (getter)call_is_stream, NULL, "for tests: it takes a stream", NULL},
+    {"_stream", (getter)call_is_stream, NULL, "for tests: whether it takes a stream", NULL},
     {"_client", (getter)call_client, NULL, "for async", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -289,9 +292,10 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "A call that is under way, or has ended (spec/api.md). From Client.start and Client.stream; for the\n"
-                "client's thread. ``for item in call``, and ``async for``: the items of a stream. One that is dropped\n"
-                "goes on, and nobody hears of its end."},
+    {Py_tp_doc, "A call of a client, under way or ended (spec/api.md). Made by ``Client.start`` and\n"
+                "``Client.stream``.\n\n"
+                "A call is used by the thread of its client. ``for item in call`` and ``async for`` iterate over\n"
+                "the items of a stream. A call that is dropped goes on, and its answer is discarded."},
     {Py_tp_dealloc, call_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},

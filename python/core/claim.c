@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: space in the ring, filled in place through the buffer protocol, then committed or aborted. */
+/* Claim: space in the ring, which is filled in place through the buffer protocol, then committed or aborted. */
 #include "arguments.h"
 #include "publisher.h"
 
@@ -21,11 +21,11 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
 {
     Claim *claim = self->claim;
     ring_writer *ring = &self->writer.ring;
-    if (self->busy && !self->closed && !self->forked) { /* another thread flushes: the claim stays open */
+    if (self->busy && !self->closed && !self->forked) { /* another thread flushes, so the claim stays open */
         publisher_in_use(self);
         return NULL;
     }
-    if (publisher_in_use(self)) { /* 5.4: also before each commit */
+    if (publisher_in_use(self)) { /* checked before each commit, too (5.4) */
         claim->data = NULL;
         self->claim = NULL;
         return NULL;
@@ -36,7 +36,7 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
     ring_commit(ring, length);
     ring_advance(ring, ring_record_size(ring, length), commit ? 1 : 0);
     if (commit)
-        publisher_wake(self); /* 10 */
+        publisher_wake(self); /* publish 10 */
     claim->data = NULL;
     self->claim = NULL;
     return PyLong_FromLongLong(ring->end);
@@ -45,10 +45,10 @@ PyObject *publisher_close_claim(Publisher *self, bool commit)
 void publisher_drop_claim(Publisher *self)
 {
     bool busy = self->busy;
-    self->busy = false; /* a flush only reads gates */
+    self->busy = false; /* a flush only reads gates, so an abort is safe */
     PyObject *position = publisher_close_claim(self, false);
     if (position == NULL)
-        PyErr_Clear(); /* closed or lost meanwhile: there is nothing to abort */
+        PyErr_Clear(); /* closed or lost meanwhile, so there is nothing to abort */
     Py_XDECREF(position);
     self->busy = busy;
 }
@@ -114,7 +114,7 @@ PyObject *claim_exit(Claim *self, PyObject *const *args, Py_ssize_t n)
 
 void claim_drop(Claim *self)
 {
-    if (self->data != NULL) { /* without exports: they would hold a reference */
+    if (self->data != NULL) { /* there are no exports, because each holds a reference */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         publisher_drop_claim(self->publisher);
@@ -148,7 +148,7 @@ static PyObject *claim_data(Claim *self, void *ignored)
     return PyMemoryView_FromObject((PyObject *)self);
 }
 
-/* claim[i], claim[i:j] and their assignment are those of a memoryview that lives for just that long. */
+/* claim[i], claim[i:j] and their assignment go through a temporary memoryview. */
 
 static PyObject *claim_get_item(PyObject *self, PyObject *key)
 {
@@ -177,26 +177,29 @@ static int claim_set_item(PyObject *self, PyObject *key, PyObject *value)
 static PyMethodDef methods[] = {
     {"commit", (PyCFunction)claim_commit, METH_NOARGS,
      "commit($self, /)\n--\n\n"
-     "Publishes the claim: the ring's new end position in bytes.\n\n"
-     "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
+     "Publishes the claim. Returns the ring's new end position, in bytes.\n\n"
+     "Raises ViewAliveError if a memoryview or array of the claim is alive (the claim stays open); ClosedError\n"
+     "if the claim has ended or the publisher is closed; SlotLostError."},
     {"abort", (PyCFunction)claim_abort, METH_NOARGS,
      "abort($self, /)\n--\n\n"
-     "Gives the claim up (it becomes padding): the ring's new end position in bytes.\n\n"
-     "ViewAliveError if a view of the claim is alive (the claim stays open); ClosedError; SlotLostError."},
+     "Gives the claim up; its space becomes padding. Returns the ring's new end position, in bytes. Raises the\n"
+     "errors of ``commit``."},
     {"__enter__", claim_enter, METH_NOARGS, NULL},
-    {"__exit__", FAST(claim_exit), "Commits the claim if it is still open; after an exception aborts it."},
+    {"__exit__", FAST(claim_exit), "Commits the claim if it is still open. After an exception, aborts it."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"data", (getter)claim_data, NULL, "the space as a writable memoryview; release it before commit", NULL},
+    {"data", (getter)claim_data, NULL, "the space as a writable memoryview, to be released before commit", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Space in the ring to be filled in place: claim[i:j] = bytes, struct.pack_into(..., claim, 0, ...),\n"
-                "numpy.frombuffer(claim), or claim.data; then commit() or abort(). As a context manager it commits\n"
-                "at its normal end, and aborts after an exception (spec/api.md)."},
+    {Py_tp_doc, "Space in the ring for one message, to be filled in place and then committed or aborted\n"
+                "(spec/api.md).\n\n"
+                "Fill the space through ``claim[i:j] = bytes``, ``struct.pack_into(..., claim, 0, ...)``,\n"
+                "``numpy.frombuffer(claim)`` or ``claim.data``. A claim is a context manager: the end of the\n"
+                "``with`` block commits it, and an exception aborts it."},
     {Py_tp_dealloc, claim_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Client: how it begins and waits (spec/service.md 3 and 6), and what it tells. */
+/* Client: creation, waiting (spec/service.md 3 and 6), methods and attributes. */
 #include "client.h"
 
-/* Life */
+/* Creation and close */
 
 static void client_forked(fork_node *node)
 {
@@ -157,17 +157,17 @@ static bool kind_owned(Reader *self)
 
 static bool kind_expire_messages(Reader *self)
 {
-    (void)self; /* an answer has its own bytes */
+    (void)self; /* an answer owns its bytes */
     return true;
 }
 
-/* Whether there is something to do at a cap: the server may have gone. */
+/* Whether there is something to do at a cap, because the server may have gone. */
 static bool kind_due(void *context)
 {
     return !client_server_is_there(context);
 }
 
-/* 6.16, cap of a wait for room: the server. */
+/* Whether the server wakes clients that wait for room, which determines the cap (channel.md 6.16). */
 static bool server_wakes(void *context)
 {
     const Client *self = context;
@@ -180,7 +180,7 @@ static void kind_aim(const Reader *base, wait_target *target)
     target->due = kind_due;
     if (self->next_deadline != INT64_MAX && self->clock.injected == 0)
         target->until = self->next_deadline + self->clock.offset;
-    target->room = self->unsent; /* 6: its cap is that of room */
+    target->room = self->unsent; /* the wait has the cap of room (service.md 6) */
     if (self->waits_for != FOR_ROOM)
         return;
     target->words = room_words(&base->shape, base->memory->base);
@@ -196,7 +196,7 @@ static void kind_look(Reader *base)
         self->look_due = self->ask_gone = true;
 }
 
-/* 3, close. */
+/* Give the place back (service.md 3, close). */
 static void kind_give_back(Reader *base)
 {
     Client *self = (Client *)base;
@@ -234,20 +234,20 @@ const reader_kind client_kind = {
     .look = kind_look,
 };
 
-/* What Python is told */
+/* Methods and attributes */
 
-/* Behind a close: calls back for the calls that it ended. */
+/* Run the callbacks of calls that a close has ended, after the close. */
 static PyObject *client_tell_rest(Client *self, PyObject *ignored)
 {
     (void)ignored;
     if (self->base.forked)
         client_drop_events(self);
     while (client_pending(self) != 0 && !client_tell(self))
-        PyErr_WriteUnraisable((PyObject *)self); /* the close is done, and the others are told */
+        PyErr_WriteUnraisable((PyObject *)self); /* the close is done, and the other callbacks still run */
     return Py_NewRef(Py_None);
 }
 
-/* For tests: what the clock of deadlines says from now on. */
+/* For tests: sets the clock of deadlines. */
 static PyObject *client_set_clock(Client *self, PyObject *monotonic)
 {
     long long now = PyLong_AsLongLong(monotonic);
@@ -257,7 +257,7 @@ static PyObject *client_set_clock(Client *self, PyObject *monotonic)
     return Py_NewRef(Py_None);
 }
 
-/* For `server`: the epoch of the one that lives, or 0. */
+/* For the property `server`: the epoch of the running server, or 0. */
 static PyObject *get_server_epoch(Client *self, void *ignored)
 {
     (void)ignored;
@@ -307,24 +307,34 @@ static PyObject *get_longest(Client *self, void *ignored)
 static PyMethodDef methods[] = {
     {"call", KEYWORDS(client_call),
      "call($self, /, data, type=None, timeout=None)\n--\n\n"
-     "The answer: an Answer that owns its bytes. ``data``: bytes, or a message of a generated class. Waits for a\n"
-     "server, for room, and for the answer, up to ``timeout`` seconds (None: no limit), which is the request's\n"
-     "deadline. ServiceError, ExpiredError, ServerGoneError: how the call ended. BusyError, MessageTooLargeError,\n"
-     "InvalidArgumentError: it was not made. ChannelReplacedError: it may go on, but nobody waits for it."},
+     "Calls the server and returns its answer, which owns its bytes.\n\n"
+     "``data``: bytes, or a message of a generated class. ``type`` None: 1, or 65536 on a channel with a\n"
+     "schema; for a message of a class its template id. ``timeout``: the limit in seconds (None: no limit) for\n"
+     "the whole call: waiting for a server, for room, and for the answer. The request carries it as its\n"
+     "deadline.\n\n"
+     "Raises ServiceError, ExpiredError or ServerGoneError if the call ended without an answer. Raises\n"
+     "BusyError, MessageTooLargeError or InvalidArgumentError if the call was not made. Raises\n"
+     "ChannelReplacedError if another channel has the name now; then the call may go on, but its answer is\n"
+     "lost."},
     {"start", KEYWORDS(client_start),
      "start($self, /, data, type=None, timeout=None, callback=None)\n--\n\n"
-     "Publishes a request, waiting as call does if there is no server or no room; does not wait for the answer: a\n"
-     "Call. ``callback(call)`` is called when it has ended, in a verb of this client; it may start calls, but not\n"
-     "wait. What it raises comes out of the verb. ExpiredError (nothing was published), else as call."},
+     "Publishes a request and returns a Call without waiting for the answer. Like ``call``, it waits if there\n"
+     "is no server or no room.\n\n"
+     "``callback(call)`` is called when the call has ended, from inside a method of this client. It may start\n"
+     "calls, but not wait. An exception from it is raised by that method.\n\n"
+     "Raises ExpiredError if ``timeout`` seconds passed before the request was published, and otherwise the\n"
+     "errors of ``call``."},
     {"stream", KEYWORDS(client_stream),
      "stream($self, /, data, type=None, credit=64, timeout=None, callback=None)\n--\n\n"
-     "The same, for a request that is answered by a sequence of items: ``for item in call``. ``credit``: how many\n"
-     "may lie between the server and the one who reads them, 1 to 65535. ``callback`` is called for each item, too.\n"
-     "InvalidArgumentError (credit) also at least once."},
+     "Like ``start``, for a request that the server answers with a sequence of items: ``for item in call``.\n\n"
+     "``credit``: how many items may be under way between the server and the caller, 1 to 65535. ``callback``\n"
+     "is also called for each item. Raises InvalidArgumentError (``credit``) if the service delivers at least\n"
+     "once, and otherwise the errors of ``start``."},
     {"poll", KEYWORDS(client_poll),
      "poll($self, /, timeout=0)\n--\n\n"
-     "Takes replies, ends calls, runs callbacks, notices that the server has gone: how many calls ended, or got an\n"
-     "item. Waits up to ``timeout`` seconds for the first (0: do not wait; None: no limit)."},
+     "Takes replies, ends calls, runs callbacks and notices the death of the server. Returns how many calls\n"
+     "ended or got an item. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait;\n"
+     "None: no limit)."},
     {"_start_now", FAST(client_start_now), "for call_async"},
     {"_want_nothing", (PyCFunction)client_want_nothing, METH_NOARGS, "for call_async"},
     {"_tell_rest", (PyCFunction)client_tell_rest, METH_NOARGS, "for close"},
@@ -335,12 +345,12 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getters[] = {
     {"_server_epoch", (getter)get_server_epoch, NULL, "for server", NULL},
     {"outstanding", (getter)get_outstanding, NULL,
-     "calls under way, those that expired or were cancelled included until the server answered them", NULL},
-    {"late", (getter)get_late, NULL, "replies that nobody waited for any more", NULL},
-    {"number", (getter)get_number, NULL, "of the clients, from 0", NULL},
-    {"slot", (getter)get_slot, NULL, "its subscriber slot", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
-    {"max_message_length", (getter)get_longest, NULL, "bytes: the largest request", NULL},
+     "how many calls are under way. Expired and cancelled calls count until the server has answered them", NULL},
+    {"late", (getter)get_late, NULL, "how many replies came after their call had ended", NULL},
+    {"number", (getter)get_number, NULL, "the number of this client, from 0", NULL},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
+    {"max_message_length", (getter)get_longest, NULL, "the largest request, in bytes", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client takes, and how its calls end (spec/service.md 6, drain and gone, and 7). */
+/* Takes replies, and ends calls (spec/service.md 6, drain and gone, and 7). */
 #define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE */
 #include "client.h"
 
@@ -7,7 +7,7 @@
 
 /* The end of a call */
 
-/* Notes that there is something to tell of. */
+/* Note that a callback of the call is due. */
 static bool note(Client *self, Call *call)
 {
     if (self->told == self->event_count)
@@ -38,13 +38,13 @@ bool client_finish(Client *self, Call *call, call_end how)
     if (UNLIKELY(how == CALL_SERVER_GONE)) {
         call->text = PyBytes_FromStringAndSize(self->server_name, self->server_name_length);
         if (call->text == NULL)
-            PyErr_Clear(); /* then it has no name */
+            PyErr_Clear(); /* the error then has no name */
         call->pid = self->server_pid;
     }
     return call->of_call || how == CALL_CANCELLED || note(self, call);
 }
 
-/* It is not outstanding any more. */
+/* Remove a call from the outstanding calls. */
 static void forget(Client *self, Call *call)
 {
     self->streams -= call->credit != 0;
@@ -63,7 +63,7 @@ void client_end_all(Client *self, call_end how)
             call->end = how;
             call->may_have_run = true;
             if (!call->of_call && !note(self, call))
-                PyErr_Clear(); /* it has ended all the same */
+                PyErr_Clear(); /* the call has ended nevertheless */
         }
         call->slot = self->slot;
         if (how == CALL_CORRUPT_RING) {
@@ -96,7 +96,7 @@ bool client_tell(Client *self)
         Call *call = self->events[self->told++];
         PyObject *callback = Py_XNewRef(call->callback);
         if (--call->untold == 0 && call->end != CALL_RUNS)
-            Py_CLEAR(call->callback); /* it may refer to the call */
+            Py_CLEAR(call->callback); /* it may refer to the call, which would be a cycle */
         if (callback != NULL) {
             PyObject *result = PyObject_CallFunctionObjArgs(callback, (PyObject *)call, NULL);
             fine = result != NULL;
@@ -148,7 +148,7 @@ COLD bool client_explain_lost(Client *self)
     return false;
 }
 
-/* 10, of ring N + k: it is not looked at again. False with an exception. */
+/* Handle a corrupt ring N + k (service.md 10): the client does not read it again. False with an exception. */
 static COLD bool ring_is_corrupt(Client *self, const char *reason, int64_t value)
 {
     char text[200];
@@ -175,7 +175,7 @@ static COLD bool ring_is_corrupt(Client *self, const char *reason, int64_t value
 
 /* Drain */
 
-/* Poll 4 to 6: false with an exception. */
+/* Store the gate, wake the server, and check the epoch (channel.md 6.9, 4 to 6). False with an exception. */
 static bool store_gate(Client *self)
 {
     self->stored = self->cursor;
@@ -186,11 +186,11 @@ static bool store_gate(Client *self)
     return LIKELY(epoch_holds(&self->base.epoch)) || client_explain_lost(self);
 }
 
-/* An item of a stream: false with an exception. */
+/* Receive an item of a stream. False with an exception. */
 static bool received_item(Client *self, Call *call, PyObject *item)
 {
     Py_ssize_t there = call->items == NULL ? 0 : PyList_Size(call->items) - call->next_item;
-    if (call->end != CALL_RUNS || there >= (Py_ssize_t)call->credit) { /* more than its credit: a hostile server's */
+    if (call->end != CALL_RUNS || there >= (Py_ssize_t)call->credit) { /* beyond its credit: a hostile server */
         self->late++;
         return true;
     }
@@ -199,7 +199,7 @@ static bool received_item(Client *self, Call *call, PyObject *item)
     return PyList_Append(call->items, item) == 0 && (call->of_call || note(self, call));
 }
 
-/* Drain 2 and 3, of the message at the cursor: false with an exception, and then it is looked at again. */
+/* Receive the message at the cursor (drain 2 and 3). False with an exception; the message is then received again. */
 static bool received(Client *self, const uint8_t *payload, int64_t length, int32_t type)
 {
     reply_prefix prefix;
@@ -283,7 +283,7 @@ int client_drain(Client *self)
     return self->cursor != first;
 }
 
-/* What the own clock ends */
+/* Calls that end by the client's clock */
 
 static bool expire(Client *self)
 {
@@ -316,14 +316,14 @@ bool client_ask_gone(Client *self)
     int64_t e = LOAD64_ACQUIRE(self->server_epoch); /* gone 1; pairs with take server 4, evict */
     bool held = !lock_is_free(self->lock, subscriber_slot_offset(shape, 0) + CONTROL_SLOT_LOCK);
     const uint8_t *serving = self->base.memory->base + shape->control + CONTROL_SERVING;
-    if (e == self->known && held && LOAD64_ACQUIRE(serving) == self->known) /* 2: behind the test */
+    if (e == self->known && held && LOAD64_ACQUIRE(serving) == self->known) /* 2: after the test */
         return true; /* pairs with take server 2 and 7 */
-    if (client_drain(self) < 0) /* 3: behind 1 */
+    if (client_drain(self) < 0) /* 3: after 1 */
         return false;
     bool fine = true;
     if (!self->least) { /* 4 */
         const uint8_t *gate = self->writer.ring.trailer + gate_offset(0);
-        int64_t taken_end = LOAD64_ACQUIRE(gate + GATE_TAKEN_END); /* behind the test; pairs with poll 6 */
+        int64_t taken_end = LOAD64_ACQUIRE(gate + GATE_TAKEN_END); /* after the test; pairs with poll 6 */
         int64_t position = LOAD64_ACQUIRE(gate);
         if (taken_end < position || taken_end > self->writer.ring.cleared) /* 2 */
             taken_end = position;
@@ -367,7 +367,7 @@ bool client_send_due(Client *self)
     return room >= 0;
 }
 
-/* 6: each 100 ms of polls that find nothing. */
+/* Whether polls that find nothing must ask whether the server has gone: every 100 ms (service.md 6). */
 static inline bool is_time_to_ask(Client *self)
 {
     struct timespec time;

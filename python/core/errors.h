@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raising the errors of flyring/errors.py, which is their one table. The lowest file that knows Python. */
+/* Raises the errors of flyring/errors.py, which defines them all. */
 #ifndef FLYRING_ERRORS_H
 #define FLYRING_ERRORS_H
 
@@ -8,16 +8,17 @@
 
 #include "atomics.h"
 
-/* Nothing in the core uses Py_RETURN_NONE: Python 3.12 and 3.13 define it without a reference, and an extension built
-   there would then break 3.11, where None is counted. */
+/* The core does not use Py_RETURN_NONE. Python 3.12 and 3.13 define it without taking a reference, so an extension that
+   is built there would break 3.11, where None is reference-counted. */
 
-/* Raises flyring.errors.<name>(*args), args as for Py_BuildValue with an outer "(...)". Returns NULL. */
+/* Raises flyring.errors.<name>(*args). The arguments are those of Py_BuildValue, with an outer "(...)". Returns NULL.
+   */
 PyObject *raise_error(const char *name, const char *format, ...);
-/* Whether the exception that is set is one of them; else it is of Python, of memory or of a signal's handler. */
+/* Whether the current exception is a FlyringError. Others come from Python, a lack of memory, or a signal's handler. */
 bool is_own_error(void);
-#define LARGE_COPY (1 << 20) /* bytes that are copied without the GIL: a tenth of a millisecond */
+#define LARGE_COPY (1 << 20) /* a copy of this many bytes releases the GIL: it takes about 0.1 ms */
 
-/* When the module is loaded: false with an exception. */
+/* Called when the module is loaded. False with an exception. */
 bool errors_load(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File: a descriptor that closes itself, wherever its last reference is dropped. In the child of a fork it is closed
-   before anything else can run there. A description that carries a slot's lock (spec 5.1) is never mapped, duplicated
-   or passed on. */
+/* File: an object that owns a descriptor, and closes it with its last reference. In a forked child the descriptor is
+   closed before any other code runs. A description that holds a slot's lock (spec 5.1) is never mapped, duplicated or
+   passed on. */
 #define _GNU_SOURCE /* F_OFD_SETLK */
 #include "file.h"
 #include "arguments.h"
@@ -18,7 +18,7 @@ PyTypeObject *file_type;
 static PyTypeObject *held_type;
 
 #define HOLD_RETRY_NS 100000 /* 5.1 */
-#define MOST_MARK_BITS 40 /* the mark is below 2^40: 5.1 */
+#define MOST_MARK_BITS 40 /* the mark is below 2^40 (5.1) */
 #define LEAST_MARK_BITS 33 /* an ext4 without extents ends at 2^34 */
 
 bool file_is_ours(const File *self)
@@ -26,8 +26,8 @@ bool file_is_ours(const File *self)
     return self->fd >= 0 && (self->mark == 0 || lseek(self->fd, 0, SEEK_CUR) == self->mark);
 }
 
-/* Gives the description a random file offset: another one has another, even of the same file and under the same number.
-   False with errno. */
+/* Give the description a random file offset, by which it differs from other descriptions with the same number. False
+   with errno. */
 static bool set_mark(File *self)
 {
     struct stat status;
@@ -35,10 +35,10 @@ static bool set_mark(File *self)
     if (fstat(self->fd, &status) < 0)
         return false;
     if (!S_ISREG(status.st_mode))
-        return true; /* it is refused, and closed, at once */
+        return true; /* not a regular file: the caller refuses and closes it */
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return false;
-    for (int bits = MOST_MARK_BITS; bits >= LEAST_MARK_BITS; bits--) { /* file systems end at different lengths */
+    for (int bits = MOST_MARK_BITS; bits >= LEAST_MARK_BITS; bits--) { /* file systems have different limits */
         int64_t top = INT64_C(1) << (bits - 1);
         self->mark = top | (random & (top - 1));
         if (lseek(self->fd, self->mark, SEEK_SET) == self->mark)
@@ -58,7 +58,7 @@ static void file_forked(fork_node *node)
     self->fd = -1;
 }
 
-/* NULL with an exception: OSError with the path. */
+/* Open a file. NULL with an exception: OSError with the path. */
 static File *file_open(PyTypeObject *type, const char *path, int flags, int mode)
 {
     File *self = (File *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
@@ -69,7 +69,7 @@ static File *file_open(PyTypeObject *type, const char *path, int flags, int mode
     bool done;
     int error;
     do {
-        /* Under the lock that fork takes: no child is made between the open and its registration. */
+        /* Under the lock that fork takes, so that no child is made between the open and its registration. */
         fork_lock();
         self->fd = open(path, flags | O_CLOEXEC, mode);
         done = self->fd >= 0 && set_mark(self);
@@ -98,7 +98,7 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* 0, or errno. */
+/* Set or release a lock. Returns 0 or errno. */
 static int lock_set(const File *self, short type, int64_t at, int64_t length)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
@@ -121,7 +121,7 @@ void lock_release(File *self, int64_t at)
     lock_set(self, F_UNLCK, at, 1);
 }
 
-/* 1 another description has a lock there, 0 none has, -1 errno. */
+/* Test for a lock: 1 another description holds one there, 0 none does, -1 with errno. */
 static int test_lock(const File *self, int64_t at, int64_t length)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
@@ -147,7 +147,8 @@ bool file_is_nameless(const File *file)
     return file_is_ours(file) && fstat(file->fd, &status) == 0 && status.st_nlink == 0;
 }
 
-/* Every sleep ends with this. So it stays out of Python while nothing happened, which took longer than the rest. */
+/* Every sleep ends with this check, so it calls Python only if the file has no name any more: the call takes longer
+   than the rest. */
 bool check_replaced(PyObject *self, const File *file)
 {
     struct stat status;
@@ -162,7 +163,7 @@ void file_shut(File *self)
 {
     fork_lock();
     if (file_is_ours(self)) {
-        /* Explicitly, so that a description which a child still holds cannot keep a lock. */
+        /* Explicitly, because a child may still hold the description, and with it the locks. */
         lock_set(self, F_UNLCK, 0, 0);
         close(self->fd);
     }
@@ -201,7 +202,7 @@ static PyObject *file_reopen(File *self, PyObject *ignored)
     return (PyObject *)file_open(Py_TYPE((PyObject *)self), path, O_RDWR, 0);
 }
 
-/* 1 got, 0 another description has it, -1 an exception. */
+/* Try to lock a byte: 1 locked, 0 another description holds the lock, -1 an exception. */
 static int try_lock(File *self, int64_t at)
 {
     int error = lock_set(self, F_WRLCK, at, 1);
@@ -254,8 +255,8 @@ static void file_dealloc(File *self)
     Py_DECREF(type);
 }
 
-/* A lock that is held for as long as an object lives, or until its `with` ends: whatever is raised in between, a
-   KeyboardInterrupt between two instructions too, gives it back. */
+/* A lock that is held until this object's `with` block ends or the object is freed. So every exception releases it,
+   even a KeyboardInterrupt between two instructions. */
 typedef struct {
     PyObject_HEAD
     File *file; /* NULL: released */
@@ -268,7 +269,7 @@ static PyObject *file_hold(File *self, PyObject *args)
     double patience;
     if (!PyArg_ParseTuple(args, "Ld:hold", &at, &patience))
         return NULL;
-    Held *held = PyObject_New(Held, held_type); /* before the lock: from there on nothing can fail */
+    Held *held = PyObject_New(Held, held_type); /* before the lock, because nothing may fail after it */
     if (held == NULL)
         return NULL;
     held->file = NULL;

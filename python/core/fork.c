@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static fork_node nodes = {&nodes, &nodes, NULL}; /* a circle of all live objects */
+static fork_node nodes = {&nodes, &nodes, NULL}; /* the head of a circular list of all live objects */
 
 void fork_lock(void)
 {

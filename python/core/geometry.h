@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things lie in a channel's file (spec 4.1), checked once against the length of its mapping. */
+/* The dimensions and offsets of a channel's file (spec 4.1), checked once against the length of its mapping. */
 #ifndef FLYRING_GEOMETRY_H
 #define FLYRING_GEOMETRY_H
 
@@ -10,7 +10,7 @@ typedef struct {
     int32_t publishers, subscribers;
     int64_t capacity, alignment;
     int64_t control, rings, stride;
-    int32_t foreign; /* 0, or the feature bit of 6.15: the end that is stock Agrona */
+    int32_t foreign; /* 0, or the feature bit of the end at which a stock Agrona process is (6.15) */
     bool queue; /* of spec/queue.md */
     bool service; /* of spec/service.md */
 } geometry;
@@ -29,7 +29,7 @@ static inline int64_t subscriber_slot_offset(const geometry *shape, int32_t slot
     return shape->control + CONTROL_SLOTS + CONTROL_SLOT_LENGTH * (shape->publishers + slot);
 }
 
-/* Of a service: the subscriber slot that has the only gate of this ring (service.md 2). */
+/* In a service, the subscriber slot with the only gate of this ring (service.md 2). */
 static inline int32_t service_reader(const geometry *shape, int32_t ring)
 {
     int32_t clients = shape->publishers / 2;

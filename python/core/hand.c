@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server has in hand, and its replies (spec/service.md 5). */
+/* The requests in a server's hand, and its replies (spec/service.md 5). */
 #include "server.h"
 
-#define LOOK_EVERY_NS INT64_C(100000000) /* 7: for clients that died */
+#define LOOK_EVERY_NS INT64_C(100000000) /* how often to look for dead clients (7) */
 
 COLD bool server_explain_lost(Server *self)
 {
@@ -13,7 +13,7 @@ COLD bool server_explain_lost(Server *self)
     if (!self->lost) {
         self->lost = true;
         epoch_drop(&self->base.epoch);
-        file_shut(self->lock); /* 4: nothing more is stored */
+        file_shut(self->lock); /* 4: from now on nothing is stored */
     }
     raise_error("SlotLostError", "(si)", "subscriber", 0);
     return false;
@@ -28,11 +28,11 @@ static void add_to_hand(Server *self, service_side *side, Request *request)
     request->behind = NULL;
     *(side->last != NULL ? &side->last->behind : &side->first) = request;
     side->last = request;
-    __atomic_store_n(&side->hand, side->hand + 1, __ATOMIC_RELAXED); /* a wait looks at it without the GIL */
+    __atomic_store_n(&side->hand, side->hand + 1, __ATOMIC_RELAXED); /* a wait reads it without the GIL */
     __atomic_store_n(&self->in_hand, self->in_hand + 1, __ATOMIC_RELAXED);
 }
 
-/* Reply 4: it is not in hand any more. The last thing that is done with it: Python code may run. */
+/* Take a request out of the hand (reply 4). Must come last for the request, because Python code may run. */
 static void remove_from_hand(Request *request)
 {
     Server *self = request->server;
@@ -52,7 +52,7 @@ static void remove_from_hand(Request *request)
     PyErr_Fetch(&kind, &value, &traceback);
     Py_CLEAR(request->item);
     Py_CLEAR(request->items);
-    Py_DECREF((PyObject *)request); /* of the stream */
+    Py_DECREF((PyObject *)request); /* the stream's reference */
     PyErr_Restore(kind, value, traceback);
 }
 
@@ -75,7 +75,7 @@ int server_take(Server *self, service_side *side, const request_prefix *prefix, 
     request->repeat = self->least && side->cursor < side->repeat_end; /* 7 */
     add_to_hand(self, side, request);
     bool at_repeat = side->cursor < side->repeat_end;
-    side->cursor = end; /* before the handler: it is not handed out again, whatever that does */
+    side->cursor = end; /* before the handler, so that the request is not handed out again in any case */
     side->count = count_on(side->count);
     int result = 1;
     if (UNLIKELY(!self->least && prefix->server_epoch != low_bits(self->base.epoch.value))) { /* 4 */
@@ -100,7 +100,7 @@ int server_take(Server *self, service_side *side, const request_prefix *prefix, 
 void server_store_gate(Server *self, service_side *side)
 {
     int64_t position = side->cursor, count = side->count;
-    if (self->least && side->first != NULL) { /* 8: not beyond what is in hand */
+    if (self->least && side->first != NULL) { /* 8: not beyond the first request in hand */
         position = side->first->position;
         count = side->first->count;
     }
@@ -132,7 +132,7 @@ int server_send(Server *self, service_side *side, const Request *request, int32_
     return sent;
 }
 
-/* Reply 3, waits: false with an exception. */
+/* Queue a reply that found no room (reply 3, waits). False with an exception. */
 static bool wait_for_room(Server *self, service_side *side, Request *request, int32_t status, const void *bytes,
                           int64_t length, int32_t type)
 {
@@ -173,7 +173,7 @@ bool server_finish(Request *request, int32_t status, const void *bytes, int64_t 
     return true;
 }
 
-/* How many bytes of a text to send: at most `most`, and no half of a letter. */
+/* Return how many bytes of a text to send: at most `most`, and only whole characters. */
 static int64_t whole_letters(const char *text, int64_t length, int64_t most)
 {
     if (length <= most)
@@ -190,7 +190,7 @@ bool server_fail(Request *request, const char *text, int64_t length)
     return server_finish(request, REPLY_STATUS_ERROR, text, length, TYPE_RAW);
 }
 
-/* The first reply that waits: the next one has its turn. */
+/* Remove the first waiting reply. */
 static void drop_waiting(Server *self, service_side *side)
 {
     waiting_reply *reply = side->waiting;
@@ -226,7 +226,7 @@ bool server_retry(Server *self, service_side *side)
     return true;
 }
 
-/* 7, the client of a stream has died. */
+/* End the streams of dead clients (service.md 7). */
 static void look_for_clients(Server *self)
 {
     const geometry *shape = &self->base.shape;
@@ -273,7 +273,8 @@ void server_settle(Server *self, service_side *side)
         return;
     if (self->least)
         server_store_gate(self, side);
-    /* The thread that polls may sleep: until there is something for it, or for as long as nothing waits for room. */
+    /* The polling thread may be asleep. Wake it if it can take more from a full side, or must watch a reply or stream
+       that waits for room. */
     if (self->base.use == WAITING && (side->full || self->waiting != 0 || self->streams != 0))
         wake_all(data_words(&self->base.shape, self->base.memory->base));
 }

@@ -43,7 +43,8 @@ void job_begin(Worker *worker, Job *self)
     worker->job = self;
 }
 
-/* It was done or released, or its worker has gone. No export is alive, but in a forked child or a lost slot. */
+/* Expire a job that is done or released, or whose worker has gone. No export is alive, except in a forked child or
+   after the slot was lost. */
 static inline void job_expire(Job *self)
 {
     self->open = false;
@@ -66,7 +67,7 @@ PyObject *job_view_alive(void)
                        "copy the job (bytes) instead");
 }
 
-/* Its worker, if it can be ended now: NULL with an exception. */
+/* Return the worker of a job that can be ended now; NULL with an exception. */
 static Worker *job_worker(Job *self)
 {
     Worker *worker = (Worker *)self->message.owner;
@@ -83,16 +84,16 @@ static Worker *job_worker(Job *self)
 
 bool job_end_as_done(Worker *worker, Job *self)
 {
-    if (UNLIKELY(!worker_finish_job(worker))) /* it expired there */
+    if (UNLIKELY(!worker_finish_job(worker))) /* the job expired there */
         return false;
     worker->job = NULL;
-    job_expire(self); /* last: it may be what keeps the worker */
+    job_expire(self); /* last, because the job may hold the last reference to the worker */
     return true;
 }
 
 int job_end_as_released(Worker *worker, Job *self)
 {
-    Py_INCREF((PyObject *)self); /* it may be what keeps the worker */
+    Py_INCREF((PyObject *)self); /* the job may hold the last reference to the worker */
     Py_INCREF((PyObject *)worker);
     int released = worker_release_job(worker, true);
     if (released >= 0) {
@@ -142,7 +143,7 @@ static void job_dealloc(Job *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     Worker *worker = (Worker *)self->message.owner;
     if (worker != NULL && worker->job == self)
-        worker->job = NULL; /* the job stays unfinished: the worker's close gives it back */
+        worker->job = NULL; /* the job stays unfinished until the worker's close releases it */
     Py_CLEAR(self->message.owner);
     Py_XDECREF(self->message.sender);
     PyObject_Free(self);
@@ -172,34 +173,38 @@ static PyObject *job_is_open(Job *self, void *ignored)
 static PyMethodDef job_methods[] = {
     {"done", (PyCFunction)job_done, METH_NOARGS,
      "done($self, /)\n--\n\n"
-     "Finishes it: its bytes are given back. SlotLostError if the worker was evicted meanwhile (the job is\n"
-     "another's); ViewAliveError if a view of it is alive; ClosedError the second time."},
+     "Finishes the job.\n\n"
+     "Raises SlotLostError if the worker was evicted meanwhile, so that the job belongs to another worker;\n"
+     "ViewAliveError if a memoryview or array of the job is alive; ClosedError if the job has ended."},
     {"release", (PyCFunction)job_release, METH_NOARGS,
      "release($self, /)\n--\n\n"
-     "Gives it to others, at the end of the queue's returns: whether they may have it now. If not, there is no\n"
-     "room, or others release just now: it stays in hand, and its worker's next take or poll hands it out\n"
-     "again. SlotLostError, ViewAliveError, ClosedError as ``done``."},
+     "Gives the job back to the queue, for any worker. Returns whether this succeeded.\n\n"
+     "False: the returns ring has no room, or another worker is releasing a job right now. The job then stays\n"
+     "in hand, and the next ``take`` or ``poll`` of this worker hands it out again. Raises SlotLostError,\n"
+     "ViewAliveError and ClosedError as ``done`` does."},
     {"__enter__", job_enter, METH_NOARGS, NULL},
-    {"__exit__", FAST(job_exit), "Done; after an exception released."},
+    {"__exit__", FAST(job_exit), "Calls done if the job is open. After an exception, calls release."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef job_members[] = {
-    {"attempts", T_INT, offsetof(Job, attempts), READONLY, "how often it was handed out before, as far as it is known"},
+    {"attempts", T_INT, offsetof(Job, attempts), READONLY, "how often it was handed out before, as far as known"},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef job_getters[] = {
     {"repeat", (getter)job_repeat, NULL, "whether it was handed out before", NULL},
-    {"_open", (getter)job_is_open, NULL, "neither done nor released", NULL},
+    {"_open", (getter)job_is_open, NULL, "whether it is neither done nor released", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot job_slots[] = {
-    {Py_tp_doc, "One message of a queue, in the hand of one worker until it is done or released (spec/api.md). A\n"
-                "context manager: done at its normal end, released after an exception. ``ring`` and ``position`` are\n"
-                "those of the record in which it was published first: its identity. Its bytes lie in the ring, and\n"
-                "are valid until it ends."},
+    {Py_tp_doc, "One message of a queue, in the hand of one worker until it is done or released (spec/api.md).\n\n"
+                "A job is a context manager: the end of the ``with`` block calls ``done``, and an exception calls\n"
+                "``release``. ``ring`` and ``position`` identify the job: they stay the same however often it is\n"
+                "handed out. The payload lies in the ring and is valid until the job ends; after that it raises\n"
+                "ClosedError. Ending a job raises ViewAliveError while a memoryview or array of it is alive. The\n"
+                "sender of a job that was released before is not known."},
     {Py_tp_dealloc, job_dealloc},
     {Py_tp_methods, job_methods},
     {Py_tp_members, job_members},

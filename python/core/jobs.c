@@ -13,7 +13,7 @@ PyObject *worker_refuse(const Reader *base)
                        "this worker has an unfinished job in hand; call its done or release, or close the worker");
 }
 
-/* Ends the job of a handler that left a view of it alive, if that has gone: false, with an exception, if not. */
+/* End a job whose handler left an export alive. False with an exception if the export is still alive. */
 static COLD bool unpin(Worker *self)
 {
     Job *job = (Job *)self->base.pinned;
@@ -57,29 +57,29 @@ bool worker_usable(Worker *self)
 
 /* poll */
 
-/* What became of a job whose handler gave `result`, NULL after an exception. ENDS: the poll ends, and it counts. */
+/* The outcome of a job. ENDS: the poll ends, and counts the job. */
 enum { GOES_ON, ENDS, ABORTED, FAILS };
 
-/* The handler is over, and its job is open: done. */
+/* Finish a job that is still open after its handler. */
 static int settle_done(Worker *self, Job *job)
 {
     return job_end_as_done(self, job) ? GOES_ON : FAILS;
 }
 
-/* The same: released. An exception that is set stays. */
+/* Release a job that is still open after its handler. An exception that is set stays. */
 static COLD int settle_released(Worker *self, Job *job)
 {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     bool raised = kind != NULL;
     if (job_end_as_released(self, job) < 0) {
-        if (self->job == job) { /* the returns ring is corrupt: it stays in hand */
+        if (self->job == job) { /* the returns ring is corrupt, so the job stays in hand */
             self->again = true;
             worker_expire_job(self);
         }
         if (!raised)
             return FAILS;
-        PyErr_Clear(); /* the handler's own exception goes first; the next call finds what this one did */
+        PyErr_Clear(); /* the handler's exception comes first; the next call raises this one again */
     }
     PyErr_Restore(kind, value, traceback);
     return raised ? FAILS : ABORTED;
@@ -90,8 +90,8 @@ static COLD int settle_other(Worker *self, Job *job, PyObject *result)
     int action = result == NULL ? -1 : result == Py_None ? HANDED : reader_action(result);
     PyObject *type = result != NULL && action < 0 ? PyType_GetName(Py_TYPE(result)) : NULL;
     bool raised = result == NULL;
-    Py_XDECREF(result); /* it may be the last that holds a view */
-    if (self->base.forked) { /* the handler forked, and this is the child: nothing here is ours */
+    Py_XDECREF(result); /* it may hold the last export */
+    if (self->base.forked) { /* the handler forked, and this is the child, which owns nothing here */
         Py_XDECREF(type);
         if (!PyErr_Occurred())
             raise_error("ClosedError", "(si)", self->base.kind->what, 1);
@@ -105,7 +105,7 @@ static COLD int settle_other(Worker *self, Job *job, PyObject *result)
     if (job->open && job->message.exports != 0) {
         self->base.pinned = (Message *)Py_NewRef((PyObject *)job);
         self->pinned_release = releases;
-        message_expire(&job->message); /* no new views of it */
+        message_expire(&job->message); /* no new exports */
         if (!PyErr_Occurred())
             job_view_alive();
     } else if (job->open && releases) {
@@ -130,7 +130,7 @@ static inline int settle(Worker *self, Job *job, PyObject *result)
     return LIKELY(job->open) ? settle_done(self, job) : GOES_ON;
 }
 
-/* The job object of a poll, and afterwards. */
+/* Get and give back the job object of a poll. */
 static Job *acquire_job(Worker *self)
 {
     Job *job = self->spare;
@@ -141,18 +141,18 @@ static Job *acquire_job(Worker *self)
 static void keep_job(Worker *self, Job *job)
 {
     if (self->spare == NULL && Py_REFCNT((PyObject *)job) == 1) {
-        Py_CLEAR(job->message.owner); /* no cycle */
+        Py_CLEAR(job->message.owner); /* no reference cycle */
         self->spare = job;
     } else {
         Py_DECREF((PyObject *)job);
     }
 }
 
-/* The handler's turn with the job that was loaded: as settle. */
+/* Call the handler with the job that was loaded. Returns the outcome. */
 static inline int hand_out(Worker *self, PyObject *handler, Job **current)
 {
     Job *job = *current;
-    if (UNLIKELY(Py_REFCNT((PyObject *)job) != 1)) { /* it is kept: it must not become another job */
+    if (UNLIKELY(Py_REFCNT((PyObject *)job) != 1)) { /* the handler kept the object, so it must not be reused */
         Job *other = job_new(self);
         if (other == NULL)
             return FAILS;
@@ -167,7 +167,7 @@ static inline int hand_out(Worker *self, PyObject *handler, Job **current)
     return settle(self, job, result);
 }
 
-/* An exception before the handler was called: the job stays as if it had not been loaded. */
+/* Undo loading a job, after an exception before the handler was called. */
 static COLD void unload(Worker *self)
 {
     if (self->ring != NULL && self->unfinished && self->job == NULL)
@@ -285,7 +285,7 @@ static ring_place kind_ring_at(const Reader *self, int i)
     return (ring_place){ring->number, LOAD64_ACQUIRE(ring->shared)}; /* pairs with take 3 */
 }
 
-/* Whether view alive goes before an argument that is refused. */
+/* Whether view alive comes before an invalid argument. */
 static bool kind_exported(const Reader *base)
 {
     const Worker *self = (const Worker *)base;
@@ -303,11 +303,11 @@ static bool kind_expire_messages(Reader *base)
     if (self->job != NULL && self->job->message.exports != 0)
         return false;
     if (base->pinned != NULL && !unpin(self))
-        PyErr_Clear(); /* close goes on: what is in hand is given back as far as it can be */
+        PyErr_Clear(); /* close goes on, and releases what it can */
     return true;
 }
 
-/* Close: what is in hand is released. What cannot be is adopted. */
+/* Close: release the jobs in hand. Other workers adopt those that cannot be released. */
 static void kind_give_back(Reader *base)
 {
     Worker *self = (Worker *)base;
@@ -315,7 +315,7 @@ static void kind_give_back(Reader *base)
     if (!base->forked && !self->lost && epoch_holds(&base->epoch)) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
-        self->again = false; /* what stayed is handed out no more: release counts that hand-out */
+        self->again = false; /* it is not handed out again, so release counts its last hand-out */
         while (self->ring != NULL) {
             int loaded = self->unfinished ? 1 : worker_load_job(self);
             if (loaded < 0 || (loaded > 0 && worker_release_job(self, false) != 1))
@@ -330,7 +330,7 @@ static void kind_give_back(Reader *base)
     epoch_drop(&base->epoch);
     file_shut(self->lock);
     if (left && !base->forked)
-        wake_all(jobs_words(&base->shape, base->memory->base)); /* who looks now finds its owner gone */
+        wake_all(jobs_words(&base->shape, base->memory->base)); /* workers that look now find its owner gone */
 }
 
 const reader_kind worker_reader_kind = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LossySubscriber: how it begins, and what it tells. It owns nothing in the file. */
+/* LossySubscriber: creation and attributes. It owns nothing in the file. */
 #include "lossy.h"
 
 /* Life */
@@ -31,7 +31,7 @@ static bool add_rings(Lossy *self, PyObject *rings)
             .slot = base + publisher_slot_offset(&self->base.shape, (int32_t)number),
             .from = {.ring = (int32_t)number},
         };
-        if (!lossy_start(self, &lossy_rings(self)[i])) { /* the first poll says so; the other rings can be read */
+        if (!lossy_start(self, &lossy_rings(self)[i])) { /* the first poll raises it; other rings can be read */
             PyErr_Clear();
             lossy_rings(self)[i].corrupt = lossy_rings(self)[i].started = false;
         }
@@ -60,7 +60,7 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Lossy *self = (Lossy *)reader_new(type, &lossy_kind, (Memory *)data,
-                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to say that it waits */
+                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to announce sleeps */
                                       (File *)file, &at, (int)PyTuple_Size(rings), strategy, lossy_forked);
     if (self == NULL)
         return NULL;
@@ -83,7 +83,7 @@ static void lossy_dealloc(Lossy *self)
     reader_dealloc(&self->base);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
 static PyObject *lossy_lost_messages(Lossy *self, PyObject *number)
 {
@@ -102,18 +102,22 @@ static PyMethodDef methods[] = {
     READER_RING_METHODS,
     {"peek", (PyCFunction)lossy_peek, METH_NOARGS,
      "peek($self, /)\n--\n\n"
-     "One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of\n"
-     "it counts only if ``valid()`` says so afterwards. The next poll, take, peek or valid ends it."},
+     "Returns one message in place, without a copy, or None. Does not consume it.\n\n"
+     "A publisher may overwrite the message while you read it. Call ``valid`` afterwards, and discard what you\n"
+     "read if it returns False. The next ``poll``, ``take``, ``peek`` or ``valid`` ends the message."},
     {"valid", (PyCFunction)lossy_valid, METH_NOARGS,
      "valid($self, /)\n--\n\n"
-     "Whether the message peeked at was whole until now. It is consumed; if not, the loss is counted and the\n"
-     "subscriber goes on with what is published next. InvalidArgumentError if nothing is peeked at."},
+     "Consumes the message from ``peek``, and returns whether it was intact until now. If it was overwritten,\n"
+     "the loss is counted, and the subscriber continues with the next published message. Raises\n"
+     "InvalidArgumentError if there is no message from ``peek``."},
     {"lost_messages", (PyCFunction)lossy_lost_messages, METH_O,
      "lost_messages($self, ring, /)\n--\n\n"
-     "How many messages were overwritten before they were read, since the start."},
+     "Returns how many messages of this ring were overwritten before they were read, since the subscriber was\n"
+     "made."},
     {"lost_bytes", (PyCFunction)lossy_lost_bytes, METH_O,
      "lost_bytes($self, ring, /)\n--\n\n"
-     "Bytes of the ring, padding included, that were overwritten before they were read, since the start."},
+     "Returns how many bytes of this ring, padding included, were overwritten before they were read, since the\n"
+     "subscriber was made."},
     {NULL, NULL, 0, NULL},
 };
 

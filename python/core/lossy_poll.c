@@ -5,18 +5,18 @@
 #include "sbe/arrays.h"
 
 #define LEAST_COPY 256
-#define LONGEST_RUN (256 * 1024) /* bytes; the longer, the sooner it is overwritten before it is whole */
+#define LONGEST_RUN (256 * 1024) /* bytes; a longer run is more likely to be overwritten while it is copied */
 
 /* Whether the subscriber can be used */
 
-/* No export is alive: false, and nothing is changed, if one is. What was peeked at expires. */
+/* Expire the message from peek. Returns false, and changes nothing, if an export is alive. */
 static bool expire_messages(Lossy *self)
 {
     if (self->peeked != NULL) {
         if (self->peeked->exports != 0)
             return false;
         int use = self->base.use;
-        reader_begin(&self->base); /* a sender may be made: this runs Python code */
+        reader_begin(&self->base); /* making a sender runs Python code */
         message_expire(self->peeked);
         self->base.use = use;
     }
@@ -42,7 +42,7 @@ static bool usable(Lossy *self)
 
 /* Copies of messages */
 
-/* Room for so many bytes in self->copy: false with an exception. */
+/* Make room for so many bytes in self->copy. False with an exception. */
 static bool room_for_copy(Lossy *self, int64_t length)
 {
     if (LIKELY(length <= self->copy_length))
@@ -60,7 +60,7 @@ static bool room_for_copy(Lossy *self, int64_t length)
     return true;
 }
 
-/* Other threads run meanwhile. None of them can close the subscriber. */
+/* Copy a large payload without the GIL. Other threads run meanwhile, but cannot close the subscriber. */
 static COLD void copy_large(Lossy *self, uint8_t *to, const lossy_record *found)
 {
     int use = self->base.use;
@@ -71,7 +71,7 @@ static COLD void copy_large(Lossy *self, uint8_t *to, const lossy_record *found)
     self->base.use = use;
 }
 
-/* A copy of a payload there, to be tested by lossy_lapped: false with an exception. */
+/* Copy the payload to self->copy; the caller then tests lossy_lapped. False with an exception. */
 static bool copy_payload(Lossy *self, const lossy_record *found)
 {
     if (!room_for_copy(self, found->length))
@@ -95,9 +95,8 @@ ALWAYS_INLINE int next_for_poll(Lossy *self, lossy_ring *ring, lossy_turn *turn,
 
 /* Runs of messages */
 
-/* The run whose first payload is copied goes on as far as the next records are like it; their payloads are copied, too,
-   each to where it would lie behind the first. Nothing of it is known to be whole before lossy_lapped is asked. False
-   with an exception. */
+/* Extend the run, whose first payload is copied, over the next records of the same kind. Copies their payloads to the
+   same distances behind the first. The run is valid only after lossy_lapped returns false. False with an exception. */
 static bool extend_run(Lossy *self, const lossy_ring *ring, array_poll *poll, Py_ssize_t most, lossy_record *found)
 {
     const int64_t length = found->length + RECORD_HEADER_LENGTH, n = found->bytes;
@@ -121,7 +120,7 @@ static bool extend_run(Lossy *self, const lossy_ring *ring, array_poll *poll, Py
     return true;
 }
 
-/* The next run of an array_poll (messages.md 3). */
+/* Find the next run of an array_poll (messages.md 3). */
 static int next_run(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *receiver, Py_ssize_t most,
                     lossy_record *found)
 {
@@ -151,12 +150,12 @@ static int next_run(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *recei
 
 /* poll */
 
-/* What differs between poll and poll_arrays; known when it is compiled. As lossy_next, with the copy made: 1 there is
-   something to be handed out, of at most `most` messages. */
+/* The function that differs between poll and poll_arrays, known at compile time. Like lossy_next, but makes the copy: 1
+   there are at most `most` messages to be handed out. */
 typedef int next_function(Lossy *self, lossy_ring *ring, lossy_turn *turn, void *receiver, Py_ssize_t most,
                           lossy_record *found);
 
-/* One ring's turn in a poll: as a poll_ring_function. */
+/* One ring's turn in a poll: a poll_ring_function. */
 ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *receiver, Py_ssize_t limit, Message **current,
                                    next_function *next, hand_out_function *hand_out)
 {
@@ -180,10 +179,10 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Lossy *self, lossy_ring *ring, void *receiver
         message->length = (Py_ssize_t)found.length;
         message->position = ring->cursor;
         message->type = found.type;
-        lossy_consume(ring, found.bytes, found.count); /* even if the handler raises */
+        lossy_consume(ring, found.bytes, found.count); /* consumed even if the handler raises */
         done += (Py_ssize_t)found.count;
         int result = hand_out(&self->base, receiver, current);
-        if (UNLIKELY(result > COMMIT)) { /* which is CONTINUE here: there is no gate */
+        if (UNLIKELY(result > COMMIT)) { /* COMMIT is the same as CONTINUE, because there is no gate */
             if (result >= RAISED)
                 return -1;
             if (result == ABORT) { /* not consumed */
@@ -220,7 +219,7 @@ static Py_ssize_t kind_poll_arrays(Reader *self, void *poll, Py_ssize_t limit)
 
 /* take, peek, valid */
 
-/* The ring's next message, as one that owns its bytes. NULL with an exception, or without: the turn is over. */
+/* Take the ring's next message, as one that owns its bytes. NULL with an exception; NULL without: the turn is over. */
 static Message *take_from(Lossy *self, lossy_ring *ring)
 {
     lossy_turn turn = lossy_begin_turn(self, ring);
@@ -247,7 +246,7 @@ static Message *take_from(Lossy *self, lossy_ring *ring)
     return NULL;
 }
 
-/* The ring's next message, in place. As take_from. */
+/* Peek at the ring's next message, in place. Returns as take_from does. */
 static Message *peek_into(Lossy *self, lossy_ring *ring)
 {
     lossy_turn turn = lossy_begin_turn(self, ring);
@@ -270,11 +269,12 @@ static Message *peek_into(Lossy *self, lossy_ring *ring)
     return message;
 }
 
-/* The first ring, after the one that was served last, that gives a message. NULL with or without an exception. */
+/* Get a message from the first ring that has one, beginning after the ring that was served last. NULL with or without
+   an exception. */
 static PyObject *from_any(Lossy *self, Message *(*get)(Lossy *, lossy_ring *))
 {
     Message *message = NULL;
-    reader_begin(&self->base); /* a sender may be made: this runs Python code */
+    reader_begin(&self->base); /* making a sender runs Python code */
     for (int i = 0, at = self->base.next; i < self->base.count && message == NULL; i++) {
         lossy_ring *ring = &lossy_rings(self)[at];
         at = at + 1 == self->base.count ? 0 : at + 1;
@@ -320,7 +320,7 @@ PyObject *lossy_valid(Lossy *self, PyObject *ignored)
         return raise_error("InvalidArgumentError", "(ss)", "valid", "there is no message that was peeked at");
     bool valid = !lossy_lapped(self, ring);
     lossy_turn turn = lossy_begin_turn(self, ring);
-    if (self->peeked != NULL) { /* with the sender that it had; views of it stay, and must go before the next call */
+    if (self->peeked != NULL) { /* it keeps its sender; exports of it stay alive, and must end before the next call */
         reader_begin(&self->base);
         message_expire(self->peeked);
         self->base.use = IDLE;
@@ -380,7 +380,7 @@ static bool kind_expire_messages(Reader *self)
 
 static void kind_give_back(Reader *self)
 {
-    (void)self; /* it owns nothing in the file */
+    (void)self; /* a lossy subscriber owns nothing in the file */
 }
 
 const reader_kind lossy_kind = {

@@ -3,9 +3,9 @@
 #include "lossy.h"
 #include "ring.h"
 
-#define JUMPS 2 /* in one turn: a ring that laps its reader twice meanwhile has to wait for the next poll */
+#define JUMPS 2 /* per turn: after a second lap the ring waits for the next poll */
 
-/* The ring is out until the subscriber closes. */
+/* Raise that a ring is corrupt. The subscriber does not read this ring again. */
 static int ring_is_corrupt(lossy_ring *ring, int64_t position, const char *reason, int64_t value)
 {
     char text[100];
@@ -20,7 +20,7 @@ static bool is_position(const Lossy *self, int64_t position)
     return position >= 0 && position < MAX_POSITION && position % self->base.alignment == 0;
 }
 
-/* Consistent count: false if the publisher stopped, or died, between the stores of publish 7. */
+/* Read a consistent count (6.10). False if the publisher stopped or died between the stores of publish 7. */
 static bool consistent_count(const lossy_ring *ring, int64_t *published, int64_t *count)
 {
     for (int64_t i = 0; i < LOSSY_TRIES; i++) {
@@ -33,7 +33,7 @@ static bool consistent_count(const lossy_ring *ring, int64_t *published, int64_t
     return false;
 }
 
-/* Start at now. */
+/* Start at the end of what is published (6.10). */
 static bool start_at_now(Lossy *self, lossy_ring *ring)
 {
     int64_t published, count;
@@ -47,8 +47,8 @@ static bool start_at_now(Lossy *self, lossy_ring *ring)
     return true;
 }
 
-/* The smallest boundary above `above` that `room` bytes more can be published behind before its reader is lapped: 1 found,
-   then `best` is there; 0 none; -1 an exception. */
+/* Find the smallest boundary above `above` from which a reader is not lapped until `room` more bytes are published: 1
+   found, and `best` is filled; 0 none; -1 an exception. */
 static int oldest_boundary(Lossy *self, lossy_ring *ring, int64_t above, int64_t room, lossy_ring *best)
 {
     lossy_ring found[BOUNDARIES];
@@ -59,7 +59,7 @@ static int oldest_boundary(Lossy *self, lossy_ring *ring, int64_t above, int64_t
         found[e].messages = LOAD64_RELAXED(word + TRAILER_BOUNDARY_COUNT);
         FENCE_ACQUIRE(); /* pairs with the release fence of publish 8 */
         if (LOAD64_RELAXED(word) != found[e].cursor)
-            found[e].cursor = -1; /* it changes */
+            found[e].cursor = -1; /* it is being changed */
     }
     int64_t published = LOAD64_ACQUIRE(ring->trailer + TRAILER_PUBLISHED); /* after them; pairs with publish 7 */
     FENCE_ACQUIRE();
@@ -75,7 +75,7 @@ static int oldest_boundary(Lossy *self, lossy_ring *ring, int64_t above, int64_t
     return best->cursor >= 0;
 }
 
-/* Start at what is still there: 1 found, 0 none, -1 an exception. */
+/* Start at the oldest message still there (6.10): 1 found, 0 none, -1 an exception. */
 static int start_at_oldest(Lossy *self, lossy_ring *ring)
 {
     lossy_ring best;
@@ -112,7 +112,7 @@ int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn)
         published = best.cursor;
         count = best.messages;
     } else if (!consistent_count(ring, &published, &count)) {
-        return 0; /* nothing new is behind published */
+        return 0; /* there is nothing new up to published */
     }
     if (published <= ring->cursor || !is_position(self, published))
         return ring_is_corrupt(ring, ring->cursor, "it was lapped, but published is %lld", published);
@@ -126,7 +126,7 @@ int lossy_jump(Lossy *self, lossy_ring *ring, lossy_turn *turn)
     return ++turn->jumps < JUMPS;
 }
 
-/* What is at the cursor is not a message: moves over it. As lossy_next. */
+/* Move over a record at the cursor that is not a message. Returns as lossy_next does. */
 static int skip(Lossy *self, lossy_ring *ring, lossy_turn *turn, const lossy_record *found)
 {
     sender next = ring->from;
@@ -197,7 +197,7 @@ bool lossy_may_find(const Lossy *self, const lossy_ring *ring)
         return false;
     if (ring->started && !lossy_lapped(self, ring))
         return LOAD32_RELAXED(ring->data + (ring->cursor & self->base.mask) + RECORD_LENGTH) > 0;
-    /* Not counted to its end: its publisher is inside, and wakes us behind it; or it died there, perhaps for good. */
+    /* If the counts differ, the publisher is inside publish 7 and wakes this reader after it, or it died there. */
     return LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_DONE) ==
                LOAD64_RELAXED(ring->trailer + TRAILER_MESSAGES_BEGUN) ||
            (ring->started && !self->newest && may_find_boundary(self, ring));

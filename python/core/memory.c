@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory: a mapping with atomic access by offset, for everything that is not the data path (slots, counters,
-   header). */
+/* Memory: a mapping with atomic access by offset, for slots, counters and header, which are not on the data path. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "memory.h"
 #include "arguments.h"
@@ -14,8 +13,8 @@ PyTypeObject *memory_type;
 #define POPULATE_READ 22 /* of madvise, Linux 5.14 */
 #define POPULATE_WRITE 23
 
-/* In a child the file is replaced by private zeros at the same place: views that were inherited can neither read nor
-   damage the parent's channel, and the child's copy keeps nothing of it alive. */
+/* In a forked child, replace the mapping by private zeros at the same address. Inherited views can then neither read
+   nor damage the parent's channel, and the child does not keep its file alive. */
 static void memory_forked(fork_node *node)
 {
     Memory *self = (Memory *)((char *)node - offsetof(Memory, node));
@@ -27,7 +26,7 @@ static void memory_forked(fork_node *node)
     }
 }
 
-/* Maps the file, between self->guard bytes on each side that nobody may touch. False with errno. */
+/* Map the file, with self->guard inaccessible bytes on each side. False with errno. */
 static bool map(Memory *self, int fd)
 {
     size_t guard = self->guard, length = (size_t)self->length;
@@ -82,7 +81,7 @@ static void memory_release(Memory *self)
 {
     self->closed = true;
     if (self->users == 0 && self->base != NULL) {
-        fork_lock(); /* a fork meanwhile must not remap what is no longer ours */
+        fork_lock(); /* a fork must not remap addresses that were released */
         uint8_t *base = self->base;
         self->base = NULL;
         munmap(base - self->guard, (size_t)self->length + 2 * self->guard);
@@ -139,8 +138,9 @@ static bool integer(PyObject *object, int64_t *value)
     return *value != -1 || !PyErr_Occurred();
 }
 
-/* The address of the `size` bytes at args[0], checked. `count` integers must have been given, which are in `values` then,
-   but for the first. They are converted before the memory is looked at: an __index__ may close it. */
+/* Check the arguments of an access: `count` integers, of which the first is the offset of `size` bytes. Returns their
+   address, and the other integers in `values`. Converts all before it looks at the memory, because an __index__ may
+   close it. */
 static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_ssize_t count, int size, bool write,
                      int64_t *values)
 {
@@ -166,7 +166,7 @@ static uint8_t *cell(Memory *self, PyObject *const *args, Py_ssize_t given, Py_s
     return self->base + offset;
 }
 
-/* Pairings are those of the caller: spec steps in slots.py and counters.py. */
+/* The memory orders pair as the callers in slots.py and counters.py say. */
 
 static PyObject *memory_load32(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -297,7 +297,7 @@ static PyObject *memory_fence(Memory *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-/* Wake all of the pair of words that begins there (spec 6.16). */
+/* Wake all sleepers of the pair of words at this offset (spec 6.16). */
 static PyObject *memory_wake_all(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
     uint8_t *at = cell(self, args, n, 1, 8, true, NULL);
@@ -320,8 +320,8 @@ static PyObject *memory_populate(Memory *self, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-/* The walk of recover (spec 6.8, 3) and of the count of a position (6.5): where the committed records stop, how many are
-   messages, and 0, or the length of one that cannot be there. */
+/* Walk committed records, for recover (spec 6.8, 3) and for the count of a position (6.5). Returns where they stop, how
+   many are messages, and the length of a record that cannot be there, or 0. */
 static PyObject *memory_walk(Memory *self, PyObject *args)
 {
     long long ring, capacity, alignment, at, end;

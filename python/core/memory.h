@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory: the mapping of a channel's file. It keeps no descriptor. */
+/* Memory: the mapping of a channel's file. It holds no descriptor. */
 #ifndef FLYRING_MEMORY_H
 #define FLYRING_MEMORY_H
 
@@ -9,15 +9,15 @@ typedef struct {
     PyObject_HEAD
     uint8_t *base; /* NULL: not mapped */
     int64_t length;
-    size_t guard; /* bytes in front of it and behind it that nobody may touch: for fuzzing */
-    int users; /* publishers and subscribers: the mapping stays while there are any */
+    size_t guard; /* inaccessible bytes before and behind the mapping, for fuzzing */
+    int users; /* the number of publishers and subscribers that use the mapping, which stays until this is 0 */
     bool writable, closed, forked;
     PyObject *path; /* for errors */
     fork_node node;
 } Memory;
 
 extern PyTypeObject *memory_type;
-/* Raises and returns false if closed, or not the whole of [offset, offset + length) is mapped. */
+/* Raises and returns false if the memory is closed, or [offset, offset + length) is not completely mapped. */
 bool memory_covers(Memory *memory, int64_t offset, int64_t length);
 void memory_use(Memory *memory);
 void memory_unuse(Memory *memory);

@@ -34,11 +34,11 @@ void message_expire(Message *self)
 {
     self->data = NULL;
     if (self->from != NULL && (self->held != NULL || Py_REFCNT((PyObject *)self) > 1)) {
-        PyObject *kind, *value, *traceback; /* it is kept, and may be asked later */
+        PyObject *kind, *value, *traceback; /* the message is kept, so it must have its sender now */
         PyErr_Fetch(&kind, &value, &traceback);
         Py_XDECREF(self->sender);
         self->sender = Py_XNewRef(sender_object(self->from));
-        PyErr_Restore(kind, value, traceback); /* without memory for a sender there is none */
+        PyErr_Restore(kind, value, traceback); /* without memory for it, the message has no sender */
     }
     self->from = NULL;
     if (self->exports == 0)
@@ -82,7 +82,7 @@ static Py_ssize_t message_length(Message *self)
     return self->length;
 }
 
-/* A message is true even if it is empty: "while (message := take())" must not end there. */
+/* A message is true even if it is empty, because "while (message := take())" must not end there. */
 static int message_is_true(Message *self)
 {
     (void)self;
@@ -97,7 +97,7 @@ static PyObject *message_compare(Message *self, PyObject *other, int operation)
         return Py_NewRef(Py_NotImplemented);
     if (PyObject_GetBuffer(other, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    if (self->data == NULL) { /* asked now: getting the buffer may have run Python code */
+    if (self->data == NULL) { /* tested now, because getting the buffer may have run Python code */
         PyBuffer_Release(&view);
         return raise_error("ClosedError", "(sis)", "message", 0,
                            "it was valid until its handler returned; compare it there, or use take");
@@ -130,22 +130,26 @@ static PyObject *message_repr(Message *self)
 }
 
 static PyMemberDef members[] = {
-    {"type", T_INT, offsetof(Message, type), READONLY, "the publisher's type, 1 or more"},
-    {"ring", T_INT, offsetof(Message, ring), READONLY, "the ring, and so the publisher, that it came from"},
-    {"position", T_LONGLONG, offsetof(Message, position), READONLY, "bytes: where its record starts in the ring"},
+    {"type", T_INT, offsetof(Message, type), READONLY, "the type that the publisher gave, 1 or more"},
+    {"ring", T_INT, offsetof(Message, ring), READONLY, "the number of the ring, and of its publisher's slot"},
+    {"position", T_LONGLONG, offsetof(Message, position), READONLY, "where its record starts in the ring, in bytes"},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"sender", (getter)message_sender, NULL, "its publisher: a Sender with ring, name, epoch (0: not known)", NULL},
-    {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if expired", NULL},
+    {"sender", (getter)message_sender, NULL, "its publisher, as a flyring.Sender", NULL},
+    {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if it has ended", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One message: payload (buffer protocol, bytes(message), .data, ==), type, ring, position, "
-                "sender\n(spec/api.md).\n\n"
-                "From poll it lies in the ring and is valid until its handler returns; from take it owns its bytes."},
+    {Py_tp_doc, "One message: its payload, type, ring, position and sender (spec/api.md).\n\n"
+                "The payload is read through the buffer protocol, ``bytes(message)`` or ``message.data``. ``==``\n"
+                "compares the payload with another message or any bytes-like object.\n\n"
+                "A message from ``poll`` lies in the ring (that of a lossy subscriber in a private copy). It is\n"
+                "valid until its handler returns; after that its payload raises ClosedError. A message from\n"
+                "``take`` owns its bytes. A message from ``peek`` lies in the ring and may be overwritten at any\n"
+                "time."},
     {Py_tp_dealloc, message_dealloc},
     {Py_tp_members, members},
     {Py_tp_getset, getters},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Message: in place during a poll (a read-only exporter that counts its exports), or a copy that owns its bytes. */
+/* Message: in place during a poll, or a copy that owns its bytes. It exports its payload read-only, and counts the
+   exports of a message in place. */
 #ifndef FLYRING_MESSAGE_H
 #define FLYRING_MESSAGE_H
 
@@ -7,22 +8,22 @@
 
 typedef struct Message {
     PyObject_VAR_HEAD /* size: bytes stored in `bytes`; 0 if in place */
-    PyObject *owner; /* in place: the subscriber, which keeps the memory; NULL: the bytes are our own, or expired */
+    PyObject *owner; /* in place: the subscriber, which keeps the memory; NULL: it owns its bytes, or expired */
     const uint8_t *data; /* NULL: expired */
     Py_ssize_t length;
     Py_ssize_t exports;
     int64_t position;
     int32_t type, ring;
     PyObject *sender; /* flyring.Sender, or NULL */
-    sender *from; /* with an owner: its own, or NULL: `sender` has it */
-    struct Message **held; /* with an owner: where it has a borrowed pointer to this, having been peeked at, or NULL */
+    sender *from; /* with an owner: the sender that the owner keeps; NULL: see `sender` */
+    struct Message **held; /* of a message from peek: the owner's borrowed pointer to this message; else NULL */
     uint8_t bytes[];
 } Message;
 
-extern PyTypeObject *message_type, *job_type, *answer_type, *request_type; /* which are derived from it */
-/* One without bytes, for what `owner` hands out in place. */
+extern PyTypeObject *message_type, *job_type, *answer_type, *request_type; /* the others are subtypes of message_type */
+/* Make a message without bytes, to be handed out in place by `owner`. */
 Message *message_in_place(PyObject *owner);
-/* The fields of one that owns its bytes. `sender` is borrowed. */
+/* Fill the fields of a message that owns its bytes. `sender` is borrowed. */
 static inline void message_fill(Message *self, const uint8_t *bytes, Py_ssize_t length, int32_t type, int32_t ring,
                                 int64_t position, PyObject *sender)
 {
@@ -38,7 +39,7 @@ static inline void message_fill(Message *self, const uint8_t *bytes, Py_ssize_t 
     self->held = NULL;
 }
 
-/* One that owns its bytes, still to be filled in. `sender` is borrowed. */
+/* Make a message that owns its bytes, which the caller fills. `sender` is borrowed. */
 static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring, int64_t position, PyObject *sender)
 {
     Message *self = PyObject_NewVar(Message, message_type, length);
@@ -46,10 +47,10 @@ static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring
         message_fill(self, self->bytes, length, type, ring, position, sender);
     return self;
 }
-/* After the handler: no new exports. The owner stays referenced until the last export is gone. */
+/* Expire a message after its handler: it makes no new exports. It keeps its owner until the last export is gone. */
 void message_expire(Message *message);
 
-/* A job is one, too, and so are a request and an answer. */
+/* True also for a job, a request and an answer. */
 static inline bool is_message(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module: its types, and a few system calls and sums that Python has not. */
+/* The module: its types, and a few system calls and checksums that Python does not have. */
 #define _GNU_SOURCE
 #include "arguments.h"
 #include "client.h"
@@ -12,7 +12,7 @@
 
 #include <sys/vfs.h>
 
-/* CRC-32C (Castagnoli), reflected, a bit at a time: 4 KiB once per attach. */
+/* CRC-32C (Castagnoli), reflected, bit by bit, which is fast enough for 4 KiB at each attach. */
 static PyObject *crc32c(PyObject *module, PyObject *data)
 {
     (void)module;
@@ -41,14 +41,15 @@ static PyObject *file_system_type(PyObject *module, PyObject *fd)
     return PyLong_FromUnsignedLong((uint32_t)fs.f_type);
 }
 
-/* For Channel.close: all of these publishers and subscribers, or none. */
+/* Close all of these publishers and subscribers, or none, for Channel.close. */
 static PyObject *close_all(PyObject *module, PyObject *users)
 {
     (void)module;
     Py_ssize_t count = PyList_Size(users);
     if (count < 0)
         return NULL;
-    /* Twice: the first time may run Python code, and so other threads; from the second on nothing does. */
+    /* Check twice: the first round may run Python code, and so other threads. The second round, and the closing, do
+       not. */
     for (int round = 0; round < 2; round++) {
         for (Py_ssize_t i = 0; i < count; i++) {
             PyObject *user = PyList_GetItem(users, i);
@@ -79,13 +80,18 @@ static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
-     "register_waker($module, /)\n--\n\nBefore a slot is first taken (spec 6.16)."},
+     "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec 6.16)."},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"message_behind", message_behind, METH_VARARGS,
      "message_behind($module, message, bytes, /)\n--\n\nA copy of a message without its first bytes."},
     {"dispatch", KEYWORDS(sbe_dispatch),
      "dispatch($module, /, handlers, otherwise=None)\n--\n\n"
-     "A handler for poll that calls ``handlers[Message](decoder, message)`` by template id."},
+     "Returns a handler for ``poll`` that calls ``handlers[Message](decoder, message)`` by the template id, which\n"
+     "is the record's type. Both arguments are valid until the handler returns.\n\n"
+     "A message of a type without a handler goes to ``otherwise``, or is skipped. The value that a handler or\n"
+     "``otherwise`` returns, None or an ``Action``, goes to ``poll``. One dispatch may serve many subscribers,\n"
+     "lossy ones too, and messages from ``take``.\n\n"
+     "A message that does not match its type raises BadMessageError; it is consumed."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -105,7 +111,7 @@ static int execute(PyObject *module)
         return -1;
     }
     loaded = true;
-    /* A base type before those that derive from it. */
+    /* A base type comes before its subtypes. */
     make_type *const makers[] = {
         make_file_type,
         make_held_type,

@@ -20,25 +20,25 @@
 #define WORD_IS_PRIVATE 128
 #define HELPER_STACK (128 * 1024)
 
-/* All of what follows changes under fork_lock only, which the helper does not hold while it sleeps. */
+/* All following variables change only under fork_lock, which the helper does not hold while it sleeps. */
 
 struct notifier {
-    struct notifier *next, *previous; /* NULL: not in the circle */
+    struct notifier *next, *previous; /* of the circular list; NULL: not in it */
     int fd; /* an eventfd */
     wait_target target;
-    uint32_t sequence; /* s of the last arming */
-    uint32_t listed; /* on which the helper sleeps */
-    int64_t until, cap; /* of the last arming, by now_ns; ns */
-    int64_t looked; /* when it looked last whether the file has a name */
-    bool nameless; /* it had none, and nobody was told yet */
-    bool armed; /* else it is readable */
+    uint32_t sequence; /* the sequence (s) at the last arming */
+    uint32_t listed; /* the sequence with which the helper sleeps */
+    int64_t until, cap; /* of the last arming: end of the sleep by now_ns, and cap in ns */
+    int64_t looked; /* when the helper last checked that the file has a name */
+    bool nameless; /* the file has no name, and notifier_found_nameless has not said so yet */
+    bool armed; /* else the descriptor is readable */
 };
 
 static notifier all = {.next = &all, .previous = &all};
-static bool running; /* the helper; it ends when there is nothing to watch */
+static bool running; /* whether the helper runs; it ends when there is nothing to watch */
 static bool has_waitv;
-static int64_t helper_until; /* when it wakes on its own */
-static _Atomic uint32_t helper_word; /* + 1 and a wake: it looks again */
+static int64_t helper_until; /* when the helper wakes without being woken */
+static _Atomic uint32_t helper_word; /* raising and waking it makes the helper look again */
 
 /* Sleeping on several words */
 
@@ -54,7 +54,7 @@ void wake_own(const _Atomic uint32_t *word)
 
 bool knows_futex_waitv(void)
 {
-    /* No words: refused as an argument by a kernel that has the call. */
+    /* A call without words: a kernel that has the call refuses it with EINVAL. */
     return syscall(FUTEX_WAITV_CALL, NULL, 0, 0, NULL, CLOCK_MONOTONIC) == -1 && errno == EINVAL;
 }
 
@@ -65,7 +65,7 @@ bool sleep_on_words(const futex_word *words, int count, int64_t until, bool naps
         until = until < end ? until : end;
     }
     struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-    if (naps || count == 1) { /* the first word is always our own */
+    if (naps || count == 1) { /* the first word always belongs to this process */
         syscall(SYS_futex, words[0].address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, (uint32_t)words[0].value, &time,
                 NULL, ALL_RINGS);
         return true;
@@ -84,7 +84,7 @@ static void make_readable(notifier *self)
         return;
     self->armed = false;
     if (self->target.pass_on != NULL)
-        self->target.pass_on(self->target.context); /* its owner may look later, or not at all */
+        self->target.pass_on(self->target.context); /* because its owner may look late, or never */
     while (write(self->fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }
@@ -95,7 +95,8 @@ static void wake_helper(void)
     wake_own(&helper_word);
 }
 
-/* 6.13: others than Flyring replace a file without a word to anybody. So its name is looked at as often as waits do. */
+/* Check whether the file has a name, as often as waits do (6.13), because programs other than Flyring replace a file
+   without a hint. */
 static bool is_nameless(notifier *self, int64_t now)
 {
     if (self->target.nameless == NULL || now - self->looked < DATA_CAP_NS)
@@ -104,13 +105,13 @@ static bool is_nameless(notifier *self, int64_t now)
     return self->nameless = self->target.nameless(self->target.context);
 }
 
-/* Looks at one of them: it becomes readable, or when to look again. */
+/* Look at one notifier: makes it readable if it is due. Returns when to look again. */
 static int64_t look_at(notifier *self, int64_t now)
 {
     self->listed = (uint32_t)LOAD32_ACQUIRE(self->target.words.sequence); /* pairs with wake 2 */
     if (!self->armed)
-        return now + DATA_CAP_NS; /* not longer: it may be armed meanwhile, and then need not wake the helper */
-    /* At its cap a publisher tests the locks of those who hold it back. */
+        return now + DATA_CAP_NS; /* not longer, so that a notifier that is armed meanwhile need not wake the helper */
+    /* At its cap a publisher tests the locks of the subscribers that hold it back. */
     if (self->listed != self->sequence ||
         (now >= self->until &&
          (self->target.room || (self->target.due != NULL && self->target.due(self->target.context)) ||
@@ -125,7 +126,7 @@ static int64_t look_at(notifier *self, int64_t now)
     return self->until;
 }
 
-/* The words of all of them, each once. How many; more than fit: MOST_FUTEX_WORDS + 1. */
+/* List the words of all notifiers, each once. Returns how many; MOST_FUTEX_WORDS + 1 if there are more. */
 static int list_words(futex_word *words)
 {
     int count = 1;
@@ -134,7 +135,7 @@ static int list_words(futex_word *words)
         int i = 1;
         while (i < count && words[i].address != word.address)
             i++;
-        if (i < count) /* the first value stays: if it changed meanwhile, the call says so at once */
+        if (i < count) /* the first value stays: if the word has changed since, the call returns at once */
             continue;
         if (count == MOST_FUTEX_WORDS)
             return count + 1;
@@ -159,7 +160,7 @@ static void *help(void *ignored)
         }
         int count = list_words(words);
         bool naps = (!has_waitv && count > 1) || count > MOST_FUTEX_WORDS;
-        /* A helper that naps does not sleep on their words: who arms the first of them must wake it. */
+        /* A helper that naps does not sleep on their words, so the first arming must wake it. */
         helper_until = naps && !any ? INT64_MAX : until;
         fork_unlock();
         bool known = sleep_on_words(words, naps ? 1 : count, until, naps && any);
@@ -180,12 +181,12 @@ static void helper_forked(fork_node *node)
         notifier *one = all.next;
         all.next = one->next;
         one->next = one->previous = NULL;
-        one->armed = false; /* the descriptor is the parent's, too: it stays as it is */
+        one->armed = false; /* the parent shares the descriptor, so it is left unchanged */
     }
     all.previous = &all;
 }
 
-/* Under fork_lock: 0, or errno. */
+/* Start the helper thread, under fork_lock. Returns 0 or errno. */
 static int start_helper(void)
 {
     pthread_attr_t attributes;
@@ -198,7 +199,7 @@ static int start_helper(void)
     pthread_attr_setstacksize(&attributes, HELPER_STACK);
     has_waitv = knows_futex_waitv();
     sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for Python's threads */
+    pthread_sigmask(SIG_SETMASK, &every, &before); /* signals must go to Python's threads */
     error = pthread_create(&thread, &attributes, help, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -309,7 +310,7 @@ void notifier_stop(notifier *self)
         take_out(self);
     make_readable(self);
     if (running && all.next == &all)
-        wake_helper(); /* it ends */
+        wake_helper(); /* so that it ends */
     fork_unlock();
 }
 

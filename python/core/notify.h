@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A descriptor that becomes readable when something may be there: for select, epoll and the loops of asyncio and trio.
-   One helper thread of the process sleeps for all of them (spec 6.16). It knows nothing of Python. */
+/* A descriptor that becomes readable when there may be a message or room: for select, epoll, asyncio and trio. One
+   helper thread per process sleeps for all descriptors (spec 6.16). This file does not use Python. */
 #ifndef FLYRING_NOTIFY_H
 #define FLYRING_NOTIFY_H
 
@@ -8,37 +8,38 @@
 
 typedef struct notifier notifier;
 
-/* NULL with an exception. It is readable. */
+/* Make a notifier; its descriptor is readable. NULL with an exception. */
 notifier *notifier_new(void);
 int notifier_fd(const notifier *self);
-/* Sleep 1 to 4 for the target, whose words must be mapped until notifier_stop: from now on the descriptor becomes
-   readable when somebody wakes, or after the cap of a wait that began then. 1 armed; 0 it is there, and the descriptor
-   stays readable; -1 an exception. */
+/* Do sleep 1 to 4 for the target, whose words must stay mapped until notifier_stop. Then the descriptor becomes
+   readable at the next wake, or at the cap of a wait that began at `began`. Returns 1 armed; 0 the target is ready, and
+   the descriptor stays readable; -1 an exception. */
 int notifier_arm(notifier *self, const wait_target *target, int64_t began);
-/* Whether it became readable because the file has lost its name, since the last call: then 6.13 is due. */
+/* Whether the descriptor became readable since the last call because the file has no name any more: 6.13 is due then.
+   */
 bool notifier_found_nameless(notifier *self);
-/* Whether it is not readable. */
+/* Whether the descriptor is armed, which means not readable. */
 bool notifier_is_armed(notifier *self);
-/* It is readable from now on, and looks at nothing any more. */
+/* Stop watching the target. The descriptor is readable from now on. */
 void notifier_stop(notifier *self);
 /* Closes the descriptor. */
 void notifier_free(notifier *self);
 
-/* futex_waitv, which older headers do not have: several words at once. */
+/* futex_waitv, which sleeps on several words at once; older headers do not have it. */
 typedef struct {
     uint64_t value, address;
     uint32_t flags, reserved;
 } futex_word;
 
 #define MOST_FUTEX_WORDS 128
-/* A word of the file, or (`own`) of this process. */
+/* Describe a word of the file, or (`own`) of this process. */
 futex_word futex_word_of(const void *address, uint32_t value, bool own);
-/* Wakes who sleeps on a word of this process. */
+/* Wake the threads that sleep on a word of this process. */
 void wake_own(const _Atomic uint32_t *word);
-/* Whether the kernel, and the sandbox, know it. */
+/* Whether the kernel has futex_waitv, and a sandbox allows it. */
 bool knows_futex_waitv(void);
-/* Sleeps until one of the words is woken or has another value, or until then (by now_ns). The first word alone, for a
-   millisecond at most, if `naps`. False: the kernel does not know the call any more (a sandbox). */
+/* Sleep until one of the words is woken or has another value, or until the time `until` (by now_ns). With `naps`, sleep
+   on the first word only, for at most a millisecond. False: the call is no longer available (a sandbox). */
 bool sleep_on_words(const futex_word *words, int count, int64_t until, bool naps);
 
 #endif

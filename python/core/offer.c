@@ -4,19 +4,19 @@
 #include "publisher.h"
 #include "sbe/sbe.h"
 
-/* The end of an offer, from step 5 on. */
+/* Finish an offer of a large message, from publish 5 on, with a copy that releases the GIL. */
 static COLD PyObject *offer_large(Publisher *self, const void *bytes, int64_t length, int32_t type)
 {
     ring_writer *ring = &self->writer.ring;
     PyThreadState *state = publisher_begin_copy(self);
     memcpy(ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
     publisher_end_copy(self, state);
-    if (UNLIKELY(!publisher_usable(self))) /* forked meanwhile, or lost: nothing of it is visible */
+    if (UNLIKELY(!publisher_usable(self))) /* forked or lost meanwhile; readers do not see the message */
         return NULL;
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, ring_record_size(ring, RECORD_HEADER_LENGTH + length), 1);
-    publisher_wake(self); /* 10 */
+    publisher_wake(self); /* publish 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
@@ -35,18 +35,18 @@ static PyObject *offer_bytes(Publisher *self, const void *bytes, int64_t length,
         if (room == 0)
             return Py_NewRef(Py_None);
         ring_announce(ring, n);
-        if (UNLIKELY(length >= LARGE_COPY)) /* more than is ever cleared ahead: it always comes here */
+        if (UNLIKELY(length >= LARGE_COPY)) /* longer than what is cleared ahead, so it always comes here */
             return offer_large(self, bytes, length, type);
     }
     memcpy(ring->data + (ring->end & ring->mask) + RECORD_PAYLOAD, bytes, (size_t)length); /* 5 */
     ring_set_type(ring, type);
     ring_commit(ring, RECORD_HEADER_LENGTH + length);
     ring_advance(ring, n, 1);
-    publisher_wake(self); /* 10 */
+    publisher_wake(self); /* publish 10 */
     return PyLong_FromLongLong(ring->end);
 }
 
-/* offer, and send, which waits. `waits` is known when this is compiled. */
+/* offer, and send, which waits. `waits` is a compile-time constant. */
 ALWAYS_INLINE PyObject *offer_any(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool waits)
 {
     static const char *const parameters[] = {"data", "type", "timeout"};
@@ -98,7 +98,7 @@ PyObject *publisher_back_pressured(Publisher *self)
     return holder == NULL ? NULL : raise_error("BackPressuredError", "(Ni)", holder, (int)self->shape.queue);
 }
 
-/* claim and try_claim, which has no timeout. `must` is known when this is compiled. */
+/* claim, and try_claim, which has no timeout. `must` is a compile-time constant. */
 ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must)
 {
     static const char *const parameters[] = {"length", "type", "timeout"};
@@ -115,7 +115,7 @@ ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_s
     Py_ssize_t length = PyLong_CheckExact(values[0]) ? PyLong_AsSsize_t(values[0]) : -1;
     if (length == -1) {
         PyErr_Clear();
-        length = PyNumber_AsSsize_t(values[0], NULL); /* clipped */
+        length = PyNumber_AsSsize_t(values[0], NULL); /* limited to the range of Py_ssize_t */
         if (length == -1 && PyErr_Occurred())
             return publisher_refuse(self);
     }

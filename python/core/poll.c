@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the rings of a subscriber: poll, poll_arrays and take (spec 6.9, 5.4). */
+/* Reads the rings of a subscriber: poll, poll_arrays and take (spec 6.9, 5.4). */
 #include "sbe/arrays.h"
 #include "subscriber.h"
 
 /* Whether the subscriber can be used */
 
-/* The slot was taken away (evicted): 5.4. */
+/* Give the slot up after it was taken away by an eviction (5.4). */
 static void give_up(Subscriber *self)
 {
     int64_t slot_lock = subscriber_slot_offset(&self->base.shape, self->slot) + CONTROL_SLOT_LOCK;
     self->lost = true;
     epoch_drop(&self->base.epoch);
     if (self->base.shape.foreign == 0 && /* 6.15: a gate that Agrona computes with stays */
-        lock_try(self->lock, slot_lock)) { /* still ours: take back what was stored after the eviction */
+        lock_try(self->lock, slot_lock)) { /* no other owner: take back stores after the eviction */
         uint8_t *slot = self->base.memory->base + subscriber_slot_offset(&self->base.shape, self->slot);
         STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
         stop_gating(&self->base.shape, self->base.memory->base, self->slot);
@@ -20,7 +20,7 @@ static void give_up(Subscriber *self)
     file_shut(self->lock);
 }
 
-/* Drops the pin if its last export is gone. */
+/* Drop the pinned message if its last export is gone. */
 static COLD bool unpin(Subscriber *self)
 {
     if (self->base.pinned == NULL)
@@ -35,7 +35,7 @@ static COLD bool unpin(Subscriber *self)
     return true;
 }
 
-/* The epoch has changed: raises and returns false. */
+/* Handle a changed epoch: give the slot up, raise, and return false. */
 static COLD bool explain_lost(Subscriber *self)
 {
     if (!self->lost)
@@ -55,8 +55,8 @@ static COLD bool explain_unusable(Subscriber *self)
     return explain_lost(self);
 }
 
-/* 6.9, 5: false, with an exception and the gates taken back, if the slot was taken away: what was read may have been
-   overwritten before. */
+/* Check that the slot was not taken away (6.9, 5); if it was, bytes that were read may have been overwritten before.
+   Then takes the gates back, and returns false with an exception. */
 static inline bool still_ours(Subscriber *self)
 {
     FENCE_ACQUIRE(); /* 6.9, 5: pairs with 6.11, which raises the epoch before it takes the gates away */
@@ -84,8 +84,8 @@ bool subscriber_usable(Subscriber *self)
 
 /* One message */
 
-/* Whether a ring has a record that was not read: next_message loads its length again. What this leaves out is most of
-   the work of a poll that finds nothing. */
+/* Whether a ring has an unread record; next_message loads its length again. This check is most of the work of a poll
+   that finds nothing, so it is kept short. */
 static inline bool anything_there(const Subscriber *self)
 {
     for (int i = 0; i < self->base.count; i++) {
@@ -96,15 +96,15 @@ static inline bool anything_there(const Subscriber *self)
     return false;
 }
 
-/* A message in a ring, or a run of equal ones. */
+/* A message in a ring, or a run of similar ones. */
 typedef struct {
     const uint8_t *payload;
     int64_t length, next; /* of the payload; where the next record starts */
-    int64_t count; /* messages */
+    int64_t count; /* the number of messages */
     int32_t type;
 } record;
 
-/* 6.9, 2 and 3: the ring is out until the subscriber closes. */
+/* Raise that a ring is corrupt (6.9, 2 and 3). The subscriber does not read this ring again. */
 static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
     char text[200];
@@ -121,7 +121,7 @@ static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char
     raise_error("CorruptRingError", "(iLs)", ring->number, (long long)ring->cursor, text);
 }
 
-/* 6.9, 4, on the way: false with an exception if the slot was taken away (6.9, 5). */
+/* Store the gate if that is due during a poll (6.9, 4). False with an exception if the slot was taken away (6.9, 5). */
 static inline bool store_gate_if_due(Subscriber *self, ring_reader *ring)
 {
     if (LIKELY(ring->cursor - ring->stored < self->base.store_every))
@@ -130,11 +130,11 @@ static inline bool store_gate_if_due(Subscriber *self, ring_reader *ring)
     return still_ours(self);
 }
 
-/* Poll 1 to 3. The next message at or after the cursor: 1 found, 0 none, -1 an exception. */
+/* Find the next message at or after the cursor (6.9, 1 to 3): 1 found, 0 none, -1 an exception. */
 ALWAYS_INLINE int next_message(Subscriber *self, ring_reader *ring, record *found)
 {
     for (int64_t stop = ring->cursor + self->base.capacity;
-         ring->cursor < stop;) { /* a hostile ring might be all padding */
+         ring->cursor < stop;) { /* bounded, because a hostile ring may be all padding */
         const uint8_t *at = ring->data + (ring->cursor & self->base.mask);
         int64_t length = LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)); /* 6.9, 1: once; pairs with publish 6 */
         if (length <= 0)
@@ -174,8 +174,8 @@ ALWAYS_INLINE int next_for_poll(Subscriber *self, ring_reader *ring, void *recei
 
 /* Runs of messages */
 
-/* The run that `found` begins goes on as far as the next records are like it. It ends at the ring's end, and where the
-   gate is to be stored. `most` messages. */
+/* Extend the run that `found` begins over the next records of the same kind, to at most `most` messages. A run ends at
+   the ring's end, and where the gate is to be stored. */
 static void extend_run(const Subscriber *self, const ring_reader *ring, array_poll *poll, Py_ssize_t most,
                        record *found)
 {
@@ -184,7 +184,7 @@ static void extend_run(const Subscriber *self, const ring_reader *ring, array_po
     while (poll->count < most && next - ring->stored < self->base.store_every && (next & self->base.mask) != 0) {
         const uint8_t *at = ring->data + (next & self->base.mask);
         if (LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)) != length || /* poll 1, of the next record */
-            (next & self->base.mask) + n > self->base.capacity || /* 2: it is told as corrupt when its turn comes */
+            (next & self->base.mask) + n > self->base.capacity || /* 2: reported as corrupt when its turn comes */
             LOAD32_RELAXED((void *)(at + RECORD_TYPE)) != found->type || /* 3: once */
             !array_goes_on(poll, at + RECORD_PAYLOAD))
             break;
@@ -196,11 +196,11 @@ static void extend_run(const Subscriber *self, const ring_reader *ring, array_po
     found->next = next;
 }
 
-/* The next run of an array_poll (messages.md 3). */
+/* Find the next run of an array_poll (messages.md 3). */
 static int next_run(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found)
 {
     array_poll *poll = receiver;
-    for (int64_t stop = ring->cursor + self->base.capacity; ring->cursor < stop;) { /* as with padding */
+    for (int64_t stop = ring->cursor + self->base.capacity; ring->cursor < stop;) { /* bounded, as for padding */
         int more = next_message(self, ring, found);
         if (more != 1)
             return more;
@@ -220,12 +220,12 @@ static int next_run(Subscriber *self, ring_reader *ring, void *receiver, Py_ssiz
 
 /* poll */
 
-/* What differs between poll and poll_arrays; known when it is compiled. Finds what is handed out next, of at most
-   `most` messages: 1 found, 0 none, -1 an exception. The cursor moves over what is not a message. */
+/* The function that differs between poll and poll_arrays, known at compile time. Finds the next messages to hand out,
+   at most `most`: 1 found, 0 none, -1 an exception. Moves the cursor over records that are not messages. */
 typedef int next_function(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found);
 
-/* The handler of `messages` from `start` on raised, or left an export alive: the gate stays in front of that. Its own
-   exception stays, also if the slot was taken away meanwhile. */
+/* Finish after the handler of `messages` from `start` on raised or left an export alive, in front of which the gate
+   stays. The handler's exception stays, even if the slot was taken away meanwhile. */
 static COLD void end_of_failed(Subscriber *self, ring_reader *ring, bool pinned, int64_t start, int64_t messages)
 {
     if (pinned) {
@@ -239,8 +239,8 @@ static COLD void end_of_failed(Subscriber *self, ring_reader *ring, bool pinned,
         give_up(self);
 }
 
-/* The handler of `messages` from `start` on, after which `done` were handed out, raised or returned an action that is
-   not CONTINUE: what poll_ring returns; 0 if it goes on. */
+/* Finish after the handler of `messages` from `start` on raised, or returned an action other than CONTINUE; `done`
+   includes these messages. Returns the result of poll_ring, or 0 if the poll goes on. */
 static COLD Py_ssize_t after_action(Subscriber *self, ring_reader *ring, int result, int64_t start, int64_t messages,
                                     Py_ssize_t done)
 {
@@ -260,7 +260,7 @@ static COLD Py_ssize_t after_action(Subscriber *self, ring_reader *ring, int res
     return result == COMMIT ? 0 : reader_poll_ended(done, result);
 }
 
-/* 6.9 on one ring: as a poll_ring_function. */
+/* Poll one ring (6.9): a poll_ring_function. */
 ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t limit,
                                    Message **current, next_function *next, hand_out_function *hand_out)
 {
@@ -278,7 +278,7 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *re
         message->length = (Py_ssize_t)found.length;
         message->position = start;
         message->type = found.type;
-        ring->cursor = found.next; /* consumed, even if the handler raises */
+        ring->cursor = found.next; /* consumed even if the handler raises */
         count_messages(ring, found.count);
         done += (Py_ssize_t)found.count;
         int result = hand_out(&self->base, receiver, current);
@@ -294,7 +294,7 @@ ALWAYS_INLINE Py_ssize_t poll_ring(Subscriber *self, ring_reader *ring, void *re
         return -1;
     if (ring->stored == ring->cursor)
         return done;
-    store_gate(self, ring); /* 6.9, 4: at the end */
+    store_gate(self, ring); /* at the end of the poll (6.9, 4) */
     return LIKELY(still_ours(self)) ? done : -1;
 }
 
@@ -328,19 +328,19 @@ static Py_ssize_t kind_poll_arrays(Reader *self, void *poll, Py_ssize_t limit)
 
 /* take */
 
-/* For a copy: false with an exception. */
+/* Make the Sender object for a copied message. False with an exception. */
 static COLD bool make_sender(Subscriber *self, ring_reader *ring)
 {
-    reader_begin(&self->base); /* this runs Python code */
+    reader_begin(&self->base); /* making a sender runs Python code */
     bool made = sender_object(ring->from) != NULL;
     self->base.use = IDLE;
     return made;
 }
 
-/* Other threads run meanwhile. None of them can close the subscriber. */
+/* Copy a large payload without the GIL. Other threads run meanwhile, but cannot close the subscriber. */
 static COLD void copy_large(Subscriber *self, Message *message, const record *found)
 {
-    Py_INCREF((PyObject *)self); /* one of them may drop what refers to it */
+    Py_INCREF((PyObject *)self); /* another thread may drop the last reference */
     reader_begin(&self->base);
     Py_BEGIN_ALLOW_THREADS
     memcpy(message->bytes, found->payload, (size_t)found->length);
@@ -349,7 +349,7 @@ static COLD void copy_large(Subscriber *self, Message *message, const record *fo
     Py_DECREF((PyObject *)self);
 }
 
-/* A poll of one message, copied before the gate is stored. NULL without exception: nothing there. */
+/* Take one message, copied before the gate is stored. NULL without an exception: there is none. */
 static inline PyObject *take_once(Subscriber *self)
 {
     for (int i = 0, at = self->base.next; i < self->base.count; i++) {
@@ -439,7 +439,7 @@ static bool kind_owned(Reader *self)
 {
     if (LIKELY(epoch_holds(&self->epoch)))
         return true;
-    if (self->use == IDLE) /* else the poll or wait that goes on takes the gates back: 5.4 */
+    if (self->use == IDLE) /* else the running poll or wait takes the gates back (5.4) */
         return explain_lost((Subscriber *)self);
     raise_error("SlotLostError", "(si)", "subscriber", ((Subscriber *)self)->slot);
     return false;
@@ -450,7 +450,7 @@ static bool kind_expire_messages(Reader *self)
     return unpin((Subscriber *)self);
 }
 
-/* 5.3, close. */
+/* Give the slot back (5.3, close). */
 static void kind_give_back(Reader *base)
 {
     Subscriber *self = (Subscriber *)base;

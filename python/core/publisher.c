@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publisher: how it begins and closes (spec 5.2, 5.4), and its methods. */
+/* Publisher: creation, close (spec 5.2, 5.4), and methods. */
 #include "publisher.h"
 #include "arguments.h"
 #include "sbe/sbe.h"
 
 PyTypeObject *publisher_type;
 
-/* Life */
+/* Creation and close */
 
 static void publisher_forked(fork_node *node)
 {
@@ -76,7 +76,7 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         .look = publisher_look,
     };
     if (at.queue)
-        self->writer.ring.longest -= RELEASED_LENGTH; /* which a release adds */
+        self->writer.ring.longest -= RELEASED_LENGTH; /* a release adds so many bytes */
     epoch_watch(&self->epoch, file->base + publisher_slot_offset(&at, slot) + PUBLISHER_SLOT_EPOCH, epoch);
     fork_add(&self->node, publisher_forked);
     return (PyObject *)self;
@@ -93,7 +93,7 @@ void publisher_shut(Publisher *self)
         STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* after all that was published; pairs with 6.12 */
         wake_all(data_words(&self->shape, self->memory->base));
         if (self->shape.queue)
-            wake_all(jobs_words(&self->shape, self->memory->base)); /* it may have ended */
+            wake_all(jobs_words(&self->shape, self->memory->base)); /* the queue may have ended */
     }
     if (self->claim != NULL) {
         self->claim->data = NULL;
@@ -104,9 +104,9 @@ void publisher_shut(Publisher *self)
         notifier_stop(self->notifier);
     epoch_drop(&self->epoch);
     if (self->busy && !self->forked)
-        wake_all(room_words(&self->shape, self->memory->base)); /* among them the thread that waits */
+        wake_all(room_words(&self->shape, self->memory->base)); /* including a thread that waits in this publisher */
     file_shut(self->lock);
-    /* That thread reads the gates, and lets go itself when it wakes; a forked child may still have views. */
+    /* A waiting thread still reads the gates, and releases the memory itself; a forked child may still have exports. */
     if (!self->busy && !self->forked)
         publisher_release_memory(self);
 }
@@ -160,7 +160,7 @@ static PyObject *publisher_close(Publisher *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-/* A hint without effect: right also when the file is no longer mapped. */
+/* A prefetch cannot fault, so this is safe after unmapping. */
 static PyObject *publisher_prefetch(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
@@ -179,7 +179,7 @@ static PyObject *publisher_set_spin(Publisher *self, PyObject *seconds)
     return Py_NewRef(Py_None);
 }
 
-/* publisher_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
+/* publisher_refuse for methods in Python: raises the errors that come before those of arguments. */
 static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
 {
     (void)ignored;
@@ -187,7 +187,7 @@ static PyObject *publisher_check_idle(Publisher *self, PyObject *ignored)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
 static PyObject *get_position(Publisher *self, void *ignored)
 {
@@ -222,57 +222,62 @@ static PyObject *get_closed(Publisher *self, void *ignored)
 static PyMethodDef methods[] = {
     {"offer", KEYWORDS(publisher_offer),
      "offer($self, /, data, type=1)\n--\n\n"
-     "Copies and publishes one message: the ring's new end position in bytes; None, which is false, if\n"
-     "nothing was published because there was no room. MessageTooLargeError; InvalidArgumentError unless\n"
-     "``type`` is 1 to 2^31-1 (on a channel with a schema it is 65536 if not given, which no SBE message has)."},
+     "Copies and publishes one message if there is room; does not wait. Returns the ring's new end position in\n"
+     "bytes, or None, which is false, if there was no room.\n\n"
+     "``type``: 1 to 2^31-1. The default is 1; on a channel with a schema it is 65536, which no SBE message\n"
+     "has. The type of a typed message is its template id, so leave ``type`` out.\n\n"
+     "Raises MessageTooLargeError and InvalidArgumentError."},
     {"send", KEYWORDS(publisher_send),
      "send($self, /, data, type=1, timeout=None)\n--\n\n"
-     "As ``offer``, but waits for room: the ring's new end position. BackPressuredError if there was none\n"
-     "within ``timeout`` seconds (None: no limit)."},
+     "Like ``offer``, but waits for room. Returns the ring's new end position, in bytes. Raises\n"
+     "BackPressuredError if there was no room within ``timeout`` seconds (None: no limit)."},
     {"claim", KEYWORDS(publisher_claim),
      "claim($self, /, length, type=1, timeout=None)\n--\n\n"
-     "Space for a message of ``length`` bytes, or for one of a message class. Waits for room;\n"
-     "BackPressuredError if there was none within ``timeout`` seconds (None: no limit). Nothing else can be\n"
-     "done with the publisher until it is committed or aborted; as a context manager it does that itself."},
+     "Claims space for one message, to be written in place: ``length`` bytes, or a message class. Waits for\n"
+     "room. A message class gives a message whose header is written, see ``flyring.sbe.Message``.\n\n"
+     "Commit or abort the claim before the next use of the publisher; as a context manager the claim does this\n"
+     "itself. Raises BackPressuredError if there was no room within ``timeout`` seconds (None: no limit);\n"
+     "MessageTooLargeError; InvalidArgumentError."},
     {"try_claim", KEYWORDS(publisher_try_claim),
      "try_claim($self, /, length, type=1)\n--\n\n"
-     "As ``claim``, but None if there is no room now."},
+     "Like ``claim``, but does not wait: returns None if there is no room."},
     {"_fileno", (PyCFunction)publisher_fileno, METH_NOARGS, "for send_async"},
     {"_arm", (PyCFunction)publisher_arm, METH_O, "for send_async"},
     {"_is_armed", (PyCFunction)publisher_is_armed, METH_NOARGS, "for send_async"},
     {"_check_idle", (PyCFunction)publisher_check_idle, METH_NOARGS,
-     "raises what goes before an argument that is refused"},
+     "raises the errors that come before those of arguments"},
     {"_offer_array", FAST(publisher_offer_array), "for offer_array"},
     {"offer_batch", KEYWORDS(publisher_offer_batch),
      "offer_batch($self, /, messages, type=1)\n--\n\n"
-     "Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none\n"
-     "was."},
+     "Publishes messages in order while there is room; does not wait. Returns how many were published: 0 to\n"
+     "all. Raises MessageTooLargeError if a message is too large; then none was published."},
     {"send_batch", KEYWORDS(publisher_send_batch),
      "send_batch($self, /, messages, type=1, timeout=None)\n--\n\n"
-     "As ``offer_batch``, but waits for room as often as it must: how many were taken, all of them unless\n"
-     "``timeout`` seconds passed first."},
+     "Like ``offer_batch``, but waits for room. Returns how many were published: all of them, unless\n"
+     "``timeout`` seconds (None: no limit) passed first."},
     {"flush", KEYWORDS(publisher_flush),
      "flush($self, /, timeout=None)\n--\n\n"
-     "Waits until every subscriber that somebody owns has read what was published. TimedOutError after\n"
-     "``timeout`` seconds."},
+     "Waits until every subscriber that a process owns now has read all published messages. Raises\n"
+     "TimedOutError after ``timeout`` seconds (None: no limit)."},
     {"set_spin", (PyCFunction)publisher_set_spin, METH_O,
      "set_spin($self, spin, /)\n--\n\n"
-     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
+     "Sets how long a wait with ``wait=\"block\"`` spins before it sleeps, in seconds. The default is 0.00002."},
     {"prefetch", (PyCFunction)publisher_prefetch, METH_NOARGS,
      "prefetch($self, /)\n--\n\n"
-     "A hint, for the start of a handler that will answer through this publisher: fetches the cache line in\n"
-     "which the next message will start, which a waiting reader has taken. Others see nothing of it."},
+     "Fetches the cache line of the next message, which a waiting reader also holds. A hint: call it at the\n"
+     "start of a handler that will reply through this publisher. Has no effect on other processes."},
     {"close", (PyCFunction)publisher_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
-     "Aborts an open claim, marks the ring closed, gives the slot back; twice is fine. ViewAliveError if a\n"
-     "view of a claim is alive. A thread that waits in this publisher gets ClosedError."},
+     "Aborts an open claim, marks the ring as closed and gives the slot back. Closing twice does nothing.\n"
+     "Raises ViewAliveError if a memoryview or array of a claim is alive. A thread that waits in this publisher\n"
+     "gets ClosedError."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"position", (getter)get_position, NULL, "end of what was published, in bytes since the ring was made", NULL},
+    {"position", (getter)get_position, NULL, "the end of the published messages, in bytes", NULL},
     {"max_message_length", (getter)get_max_message_length, NULL, "the largest payload, in bytes", NULL},
-    {"ring", (getter)get_ring, NULL, "the ring, and slot, of this publisher", NULL},
+    {"ring", (getter)get_ring, NULL, "the number of its ring and slot", NULL},
     {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
     {"closed", (getter)get_closed, NULL, "True after close, and in a forked child", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -6,7 +6,7 @@ PyTypeObject *reader_type;
 
 static PyObject *actions[ABORT + 1]; /* the members of flyring.Action */
 
-/* Life */
+/* Creation and close */
 
 Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, File *file,
                    const geometry *shape, int count, int wait, void (*forked)(fork_node *))
@@ -41,7 +41,7 @@ static COLD void release_memory(Reader *self)
         memory_unuse(memory);
 }
 
-/* Where it says that it waits. */
+/* The words in which the reader announces its sleep. */
 static waiting_words words_of(const Reader *self)
 {
     if (self->kind->worker != NULL)
@@ -49,14 +49,14 @@ static waiting_words words_of(const Reader *self)
     return data_words(&self->shape, self->memory != NULL ? self->memory->base : self->data->base);
 }
 
-/* The thread that waits in it, among others. */
+/* Wake a thread that waits in this reader. Wakes others, too. */
 static COLD void wake_waiting(Reader *self)
 {
     waiting_words words = reader_target(self).words;
     if (self->memory != NULL)
         wake_all(words);
     else
-        wake_sleepers(words.sequence, ALL_RINGS); /* nothing can be stored: who sleeps looks again */
+        wake_sleepers(words.sequence, ALL_RINGS); /* read-only: stores nothing, but the sleepers look again */
 }
 
 void reader_shut(Reader *self)
@@ -66,12 +66,12 @@ void reader_shut(Reader *self)
     if (!self->forked)
         self->kind->expire_messages(self);
     self->kind->give_back(self);
-    __atomic_store_n(&self->closed, true, __ATOMIC_RELAXED); /* a wait looks at it without the GIL */
+    __atomic_store_n(&self->closed, true, __ATOMIC_RELAXED); /* a wait reads it without the GIL */
     if (self->notifier != NULL && !self->forked)
         notifier_stop(self->notifier);
     if (self->use == WAITING && !self->forked)
         wake_waiting(self);
-    /* A waiting thread reads the rings, and releases the memory when it wakes; a forked child may still have views. */
+    /* A waiting thread still reads the rings, and releases the memory itself; a forked child may still have exports. */
     if (self->use == IDLE && !self->forked)
         release_memory(self);
 }
@@ -141,7 +141,7 @@ void reader_not_an_action(PyObject *type)
     Py_XDECREF(text);
 }
 
-/* RAISED, with an exception: the handler returned an object of that type (NULL: its name cannot be told). */
+/* Raise that the handler returned an object of this type (NULL: without a name). Returns RAISED. */
 static int not_an_action(PyObject *type)
 {
     if (type != NULL)
@@ -164,7 +164,7 @@ COLD int reader_settle_result(Reader *self, Message *message, PyObject *result, 
     while (result != NULL && action <= ABORT && result != actions[action])
         action++;
     PyObject *type = action > ABORT ? PyType_GetName(Py_TYPE(result)) : NULL;
-    Py_XDECREF(result); /* it may be the last that holds an export */
+    Py_XDECREF(result); /* it may hold the last export */
     int settled = reader_settle(self, message, PyErr_Occurred() != NULL, current);
     if (settled == HANDED)
         settled = action > ABORT ? not_an_action(type) : action;
@@ -217,15 +217,15 @@ PyObject *reader_refuse(Reader *self)
 
 /* Waiting */
 
-/* After WAITING: false with an exception, one of our own if `fine`. */
+/* End the state WAITING. False with an exception; if `fine`, this function raises it. */
 static bool end_of_wait(Reader *self, bool fine)
 {
     self->use = IDLE;
     if (!self->closed && !self->forked)
         return fine;
-    if (!self->forked) /* by another thread meanwhile, which left the memory to this one */
+    if (!self->forked) /* closed by another thread, which left the memory to this one */
         release_memory(self);
-    if (fine) /* forked: a signal's handler did, and this is the child */
+    if (fine) /* or a signal's handler forked, and this is the child */
         raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
     return false;
 }
@@ -238,13 +238,14 @@ static COLD bool check_replaced_now(Reader *self)
     return end_of_wait(self, fine);
 }
 
-/* 6.13: false with an exception. To be called after each poll that found nothing. */
+/* Check at intervals that the channel was not replaced (6.13). Called after each poll that found nothing. False with an
+   exception. */
 static inline bool check_replaced_now_and_then(Reader *self)
 {
     return LIKELY(++self->idle < POLLS_TO_LOOK) || check_replaced_now(self);
 }
 
-/* Whether nothing more is to come: one ring has ended, and every other has, or never had an owner. */
+/* Whether iteration ends: one ring has ended, and every other ring has ended or never had an owner. */
 static bool have_ended(const Reader *self)
 {
     bool any = false;
@@ -262,7 +263,7 @@ static bool have_ended(const Reader *self)
     return any;
 }
 
-/* 6.16, cap: the rings' publishers. */
+/* Whether the publishers of all chosen rings wake readers, which determines the cap (6.16). */
 static bool publishers_wake(void *context)
 {
     const Reader *self = context;
@@ -273,14 +274,14 @@ static bool publishers_wake(void *context)
     return true;
 }
 
-/* Whether there is something to do but sleep: without the GIL. */
+/* Whether the reader has something to do, so that it must not sleep. Runs without the GIL. */
 static bool is_ready(void *context)
 {
     Reader *self = context;
     return self->kind->ready(self) || __atomic_load_n(&self->closed, __ATOMIC_RELAXED);
 }
 
-/* A check without the GIL counts as a poll, too. It does not take the GIL for 6.13: a slice lasts 2 ms at most. */
+/* The `ready` of a wait. Each check counts as a poll (6.13), but does not take the GIL: a slice lasts at most 2 ms. */
 static bool ready(void *context)
 {
     Reader *self = context;
@@ -322,7 +323,7 @@ wait_target reader_target(Reader *self)
     return target;
 }
 
-/* A worker that was woken ends its wait without a look for jobs. */
+/* End a wait without a look for jobs; a worker that was woken passes the wake on. */
 static int leave_wait(Reader *self, bool woken, int result)
 {
     if (woken && !self->closed && !self->forked)
@@ -330,7 +331,7 @@ static int leave_wait(Reader *self, bool woken, int result)
     return result;
 }
 
-/* 1 poll again, 0 time is up, -1 an exception. */
+/* Wait after a poll that found nothing: 1 poll again, 0 time is up, -1 an exception. */
 static int wait_for_more(Reader *self, wait_state *state)
 {
     wait_target target = reader_target(self);
@@ -340,12 +341,12 @@ static int wait_for_more(Reader *self, wait_state *state)
     bool woken = state->asleep && self->kind->worker != NULL && !self->forked;
     state->asleep = false;
     if (woken && (result == -1 || self->closed))
-        self->kind->worker->pass_on(self); /* now: the memory is still there */
+        self->kind->worker->pass_on(self); /* now, while the memory is still mapped */
     else if (woken)
         self->kind->worker->woken(self);
     if (!end_of_wait(self, result != -1))
         return -1;
-    if (result != 1 && state->slept && !check_replaced_now(self)) /* seldom enough */
+    if (result != 1 && state->slept && !check_replaced_now(self)) /* a sleep is long enough for this check */
         return leave_wait(self, woken, -1);
     if (!self->kind->usable(self))
         return leave_wait(self, woken, -1);
@@ -373,7 +374,7 @@ bool reader_rearm(Reader *self)
 void reader_set_waiting(Reader *self, bool waits)
 {
     self->use = waits ? WAITING : IDLE;
-    if (!waits && self->closed && !self->forked) /* meanwhile */
+    if (!waits && self->closed && !self->forked) /* closed during the wait */
         release_memory(self);
 }
 
@@ -389,8 +390,8 @@ void reader_look_again(Reader *self)
 
 /* fileno */
 
-/* After a poll that found nothing: the descriptor becomes readable when something may be there. False with an exception,
-   also if the channel was replaced: not the time after it said so. */
+/* Arm the descriptor after a poll that found nothing: it becomes readable when there may be a message. False with an
+   exception, also if the channel was replaced, but not the next time after that. */
 static COLD bool rearm(Reader *self)
 {
     const uint8_t *successor = self->data->base + self->shape.control + CONTROL_SUCCESSOR;
@@ -420,7 +421,7 @@ static PyObject *reader_fileno(Reader *self, PyObject *ignored)
     return PyLong_FromLong(notifier_fd(self->notifier));
 }
 
-/* For receive: whether its descriptor says that nothing is there. */
+/* For receive: whether the descriptor is armed, which means not readable. */
 static PyObject *reader_is_armed(Reader *self, PyObject *ignored)
 {
     (void)ignored;
@@ -428,7 +429,7 @@ static PyObject *reader_is_armed(Reader *self, PyObject *ignored)
                            notifier_is_armed(self->notifier));
 }
 
-/* For async for: whether nothing more is to come. */
+/* For async for: whether the iteration ends. */
 static PyObject *reader_have_ended(Reader *self, PyObject *ignored)
 {
     (void)ignored;
@@ -439,10 +440,10 @@ static PyObject *reader_have_ended(Reader *self, PyObject *ignored)
 
 /* Reading */
 
-/* An argument of poll: false with an exception. */
+/* Parse the argument limit. False with an exception. */
 static bool parse_limit(PyObject *object, Py_ssize_t *limit)
 {
-    *limit = PyNumber_AsSsize_t(object, NULL); /* clipped */
+    *limit = PyNumber_AsSsize_t(object, NULL); /* limited to the range of Py_ssize_t */
     if (*limit == -1 && PyErr_Occurred())
         return false;
     if (*limit < 1)
@@ -450,7 +451,7 @@ static bool parse_limit(PyObject *object, Py_ssize_t *limit)
     return *limit >= 1;
 }
 
-/* After a poll. One that its handler ended found a message, which it gave back. */
+/* Whether a poll found nothing. A poll that its handler ended with ABORT did find a message. */
 static inline bool found_nothing(Reader *self, Py_ssize_t done)
 {
     if (done != 0 || LIKELY(!self->ended))
@@ -459,13 +460,13 @@ static inline bool found_nothing(Reader *self, Py_ssize_t done)
     return false;
 }
 
-/* A worker that found nothing, and takes nothing more, does not wait. */
+/* Whether the reader drains, so that it does not wait. */
 static inline bool is_drained(const Reader *self)
 {
     return __atomic_load_n(&self->drains, __ATOMIC_RELAXED);
 }
 
-/* The rest of poll and poll_arrays. */
+/* The common part of poll and poll_arrays. */
 static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_ssize_t limit, int64_t timeout)
 {
     if (!self->kind->usable(self))
@@ -566,7 +567,7 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
     }
 }
 
-/* Iteration: waits for the next message. NULL without an exception: no more is to come. */
+/* Iteration: wait for the next message. NULL without an exception: the end. */
 PyObject *reader_next(Reader *self)
 {
     if (!self->kind->usable(self))
@@ -631,7 +632,7 @@ PyObject *reader_ended(Reader *self, PyObject *number)
     if (self->closed || self->forked)
         return raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
     int i = reader_find_ring(self, number);
-    if (self->closed) /* by what made a number of the argument */
+    if (self->closed) /* converting the argument ran Python code, which closed it */
         return reader_refuse(self);
     if (i < 0 || !self->kind->owned(self))
         return NULL;
@@ -683,24 +684,30 @@ static PyObject *get_closed(Reader *self, void *ignored)
 
 const char reader_poll_text[] =
     "poll($self, /, handler, limit=256, timeout=0)\n--\n\n"
-    "Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to\n"
-    "``timeout`` seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a\n"
-    "private copy, is valid until its handler returns; one whose handler raised counts as consumed, and the\n"
-    "exception reaches the caller. The handler returns None or a flyring.Action; InvalidArgumentError for\n"
-    "anything else.";
+    "Calls ``handler(message)`` for each waiting message, at most ``limit`` of them. Returns how many were\n"
+    "handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no\n"
+    "limit).\n\n"
+    "A message is valid until its handler returns. It lies in the ring; for a lossy subscriber it is a private\n"
+    "copy. A message whose handler raises counts as consumed, and the exception reaches the caller.\n\n"
+    "The handler returns None or a ``flyring.Action``: COMMIT (messages handled so far count as read from now\n"
+    "on), BREAK (the poll ends), or ABORT (the poll ends; this message is neither consumed nor counted, and\n"
+    "the next poll begins with it). Anything else raises InvalidArgumentError, and the message counts as\n"
+    "consumed.";
 const char reader_take_text[] =
     "take($self, /, timeout=0)\n--\n\n"
-    "One message that owns its bytes, or None if there was none within ``timeout`` seconds.";
+    "Returns one message that owns its bytes, or None if none came within ``timeout`` seconds (0: does not\n"
+    "wait; None: no limit).";
 
 const char reader_position_text[] =
     "position($self, ring, /)\n--\n\n"
-    "The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen.";
+    "Returns the position of this reader in the given ring, in bytes. Raises InvalidArgumentError if the\n"
+    "reader did not choose that ring.";
 const char reader_ended_text[] =
     "ended($self, ring, /)\n--\n\n"
-    "Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it\n"
-    "untrue again. InvalidArgumentError if the ring was not chosen.";
+    "Returns whether the ring's publisher has closed and all its messages are consumed. A later publisher in\n"
+    "the same ring makes it False again. Raises InvalidArgumentError if the reader did not choose that ring.";
 
-/* reader_refuse for methods in Python: returns if nothing goes before the argument that they refuse. */
+/* reader_refuse for methods in Python: raises the errors that come before those of arguments. */
 static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 {
     (void)ignored;
@@ -709,21 +716,23 @@ static PyObject *reader_check_idle(Reader *self, PyObject *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS, "raises what goes before an argument that is refused"},
+    {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS,
+     "raises the errors that come before those of arguments"},
     {"_is_armed", (PyCFunction)reader_is_armed, METH_NOARGS, "for receive"},
     {"_have_ended", (PyCFunction)reader_have_ended, METH_NOARGS, "for async for"},
     {"fileno", (PyCFunction)reader_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\n"
-     "A descriptor that is readable while something may be there: for select, epoll and other loops. A poll\n"
-     "or take that finds nothing makes it unreadable; do not read from it. It lives as long as this object."},
+     "Returns a file descriptor for select, epoll and event loops. It is readable while there may be messages.\n"
+     "A ``poll`` or ``take`` that finds nothing makes it unreadable; do not read from it. It lives as long as\n"
+     "this object."},
     {"set_spin", (PyCFunction)reader_set_spin, METH_O,
      "set_spin($self, spin, /)\n--\n\n"
-     "How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait=\"block\"``."},
+     "Sets how long a wait with ``wait=\"block\"`` spins before it sleeps, in seconds. The default is 0.00002."},
     {"close", (PyCFunction)reader_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
-     "Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers\n"
-     "back. Twice is fine. ViewAliveError while a handler runs, or a message is still exported. A thread\n"
-     "that waits in this subscriber gets ClosedError."},
+     "Gives the slot back, if the reader has one. A kept slot keeps its position; any other stops holding\n"
+     "publishers back. Closing twice does nothing. Raises ViewAliveError inside a handler, and while a\n"
+     "memoryview or array of a message is alive. A thread that waits in this reader gets ClosedError."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -741,7 +750,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"flyring._core.Reader", sizeof(Reader), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-/* When the module is loaded: false with an exception. */
+/* Called when the module is loaded. False with an exception. */
 static bool load_actions(void)
 {
     static const char *const names[] = {"CONTINUE", "COMMIT", "BREAK", "ABORT"};

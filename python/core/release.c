@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving a job back: it goes to the end of the returns ring (spec/queue.md 8). */
+/* Releases a job: copies it to the end of the returns ring (spec/queue.md 8). */
 #include "worker.h"
 #include "writer.h"
 
 enum { RELEASED = 1, STAYS = 0, FAILED = -1 };
 
-/* The returns ring, as its last owner left it. `end` is published. */
+/* A writer for the returns ring. `end`: where the last owner left published. */
 static ring_writer writer_of(const Worker *self, int64_t end)
 {
     const geometry *shape = &self->base.shape;
@@ -13,11 +13,11 @@ static ring_writer writer_of(const Worker *self, int64_t end)
     uint8_t *base = self->base.memory->base;
     int64_t count = LOAD64_RELAXED(base + ring_trailer_offset(shape, slot) + TRAILER_MESSAGES_BEGUN);
     ring_writer ring = ring_writer_make(shape, base, slot, end, count, 0);
-    ring.window = 0; /* nothing is cleared ahead: the next owner need not recover */
+    ring.window = 0; /* nothing is cleared ahead, so the next owner need not recover */
     return ring;
 }
 
-/* 2, recover: as worker_release_job. It runs Python code. */
+/* Recover the returns ring (step 2). Runs Python code. Returns as worker_release_job does. */
 static int recover(Worker *self)
 {
     int use = self->base.use;
@@ -33,7 +33,7 @@ static int recover(Worker *self)
     return FAILED;
 }
 
-/* 2: `end` is where the returns ring ends. */
+/* Find the end of the returns ring (step 2). Returns as worker_release_job does. */
 static int find_end(Worker *self, bool recovers, int64_t *end)
 {
     const geometry *shape = &self->base.shape;
@@ -50,7 +50,7 @@ static int find_end(Worker *self, bool recovers, int64_t *end)
     }
 }
 
-/* Steps 2 to 5, commit, under the slot's lock. */
+/* Publish a copy of the job (steps 2 to 5, commit), under the slot's lock. */
 static int publish_copy(Worker *self, bool recovers)
 {
     int64_t end;
@@ -79,7 +79,7 @@ static int publish_copy(Worker *self, bool recovers)
     memcpy(payload + RELEASED_ATTEMPTS, &attempts_word, 4);
     memcpy(payload + RELEASED_ORIGIN_POSITION, &view->position, 8);
     memcpy(payload + RELEASED_LENGTH, view->payload, (size_t)view->length);
-    FENCE_ACQUIRE(); /* 4: pairs with evict (7): the job's bytes may have been overwritten while they were copied */
+    FENCE_ACQUIRE(); /* 4: pairs with evict (7): after that, the job's bytes may be overwritten during the copy */
     bool ours = epoch_holds(&self->base.epoch);
     ring_set_type(&ring, ours ? view->type : TYPE_PADDING);
     ring_commit(&ring, length);
@@ -96,14 +96,14 @@ int worker_release_job(Worker *self, bool recovers)
     if (!worker_still_ours(self))
         return FAILED;
     int released = STAYS;
-    if (lock_try(self->lock, lock)) { /* 1: its lock alone; two would claim the same place */
+    if (lock_try(self->lock, lock)) { /* 1: without the lock, two workers would claim the same place */
         released = publish_copy(self, recovers);
         if (!self->lost && !self->base.forked)
-            lock_release(self->lock, lock); /* 5; else it went with the description */
+            lock_release(self->lock, lock); /* 5; else the lock went with its description */
     }
     if (released == RELEASED) {
-        wake_one_if_asleep(&self->jobs); /* 10: as a publish does */
-        return worker_finish_job(self) ? RELEASED : FAILED; /* 5, last: killed in between, the job is there twice */
+        wake_one_if_asleep(&self->jobs); /* 10: as after a publish */
+        return worker_finish_job(self) ? RELEASED : FAILED; /* 5, last: a kill before it leaves the job there twice */
     }
     if (released == STAYS) {
         self->again = true;

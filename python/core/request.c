@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request: one request in a server's hand (spec/service.md 5), and what answers it, from any thread. */
+/* Request: one request in a server's hand (spec/service.md 5), and the methods that answer it from any thread. */
 #include "sbe/sbe.h"
 #include "server.h"
 
@@ -7,7 +7,7 @@
 
 PyTypeObject *request_type;
 
-/* What answers */
+/* Contents of an answer */
 
 PyObject *bytes_of_answer(PyObject *object, PyObject *type_given, int32_t *type)
 {
@@ -21,7 +21,7 @@ PyObject *bytes_of_answer(PyObject *object, PyObject *type_given, int32_t *type)
     return bytes;
 }
 
-/* The same, of a string: UTF-8, with what cannot be said in it replaced. */
+/* Encode a string as UTF-8; characters that cannot be encoded are replaced. */
 static PyObject *bytes_of_text(PyObject *text)
 {
     return PyUnicode_AsEncodedString(text, "utf-8", "replace");
@@ -34,7 +34,7 @@ PyObject *text_of_exception(void)
     PyErr_NormalizeException(&kind, &value, &traceback);
     if (value != NULL && (text = PyObject_Str(value)) != NULL && PyUnicode_GetLength(text) == 0)
         Py_CLEAR(text);
-    if (text == NULL && kind != NULL) { /* it has none, or that raised */
+    if (text == NULL && kind != NULL) { /* the exception has no text, or making the text raised */
         PyErr_Clear();
         text = PyType_GetName((PyTypeObject *)kind);
     }
@@ -47,7 +47,7 @@ PyObject *text_of_exception(void)
     return bytes;
 }
 
-/* Life */
+/* Creation and end */
 
 static Request *request_make(Py_ssize_t length)
 {
@@ -73,8 +73,8 @@ Request *request_new(Server *server, service_side *side, const uint8_t *bytes, i
     return self;
 }
 
-/* Nobody has it any more, and it is in hand: it was kept, and never answered. Another object takes its place, which may
-   wait for room. */
+/* Fail a request that was kept and then dropped without an answer. Another object takes its place, because the reply
+   may wait for room. */
 static COLD void answer_for_the_dropped(Request *self)
 {
     PyObject *kind, *value, *traceback;
@@ -96,7 +96,7 @@ static COLD void answer_for_the_dropped(Request *self)
         if (server_fail(other, "no answer", 9))
             server_settle(server, side);
         else if (other->server != NULL)
-            server_forget(other); /* the slot was lost, or there is no memory: its call ends as server gone */
+            server_forget(other); /* the slot was lost, or memory is missing: the call ends as server gone */
         Py_DECREF((PyObject *)server);
         Py_DECREF((PyObject *)other);
     } else {
@@ -118,7 +118,7 @@ static void request_dealloc(Request *self)
 
 /* Verbs */
 
-/* Raises and returns false if it cannot be answered now. */
+/* Raises and returns false if the request cannot be answered now. */
 static bool may_answer(Request *self)
 {
     if (self->answered || self->streaming) {
@@ -134,10 +134,10 @@ static bool may_answer(Request *self)
     return false;
 }
 
-/* A reply is in the ring, or waits: what follows from that. */
+/* Finish after a reply that is in the ring or waits for room. */
 static PyObject *answered(Server *server, service_side *side, bool kept, bool fine)
 {
-    if (fine && kept) /* else the poll does */
+    if (fine && kept) /* else the poll does this */
         server_settle(server, side);
     Py_DECREF((PyObject *)server);
     return fine ? Py_NewRef(Py_None) : NULL;
@@ -158,7 +158,7 @@ static PyObject *request_reply(Request *self, PyObject *const *args, Py_ssize_t 
     if (values[1] != NULL && (type = parse_type(values[1])) == 0)
         return NULL;
     PyObject *bytes = bytes_of_answer(values[0], values[1], &type);
-    if (bytes == NULL || !may_answer(self)) { /* getting the bytes may have run Python code */
+    if (bytes == NULL || !may_answer(self)) { /* checked now, because getting the bytes may have run Python code */
         Py_XDECREF(bytes);
         return NULL;
     }
@@ -204,7 +204,7 @@ static PyObject *request_keep(Request *self, PyObject *ignored)
     return Py_NewRef((PyObject *)self);
 }
 
-/* 7: what is sent is what polls, and this, can send. */
+/* Begin a stream (service.md 7). This call and later polls send its items. */
 static PyObject *request_stream(Request *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const parameters[] = {"items", "type"};
@@ -228,7 +228,7 @@ static PyObject *request_stream(Request *self, PyObject *const *args, Py_ssize_t
     self->items = items;
     self->given_type = type;
     self->streaming = true;
-    Py_INCREF((PyObject *)self); /* until its end */
+    Py_INCREF((PyObject *)self); /* the stream's reference, until its end */
     side->streams++;
     server->streams++;
     return answered(server, side, self->kept, server_go_on(self));
@@ -257,44 +257,50 @@ static PyObject *request_repr(Request *self)
 static PyMethodDef methods[] = {
     {"reply", KEYWORDS(request_reply),
      "reply($self, /, data, type=None)\n--\n\n"
-     "Answers it, from any thread. ``data``: bytes, or a message of a generated class. InvalidArgumentError if it\n"
-     "was answered before; MessageTooLargeError (nothing was sent); SlotLostError; ClosedError."},
+     "Answers the request. Thread-safe.\n\n"
+     "``data``: bytes, or a message of a generated class. ``type`` None: 1, or 65536 on a channel with a\n"
+     "schema; for a message of a class its template id.\n\n"
+     "Raises InvalidArgumentError if the request was answered before; MessageTooLargeError, in which case\n"
+     "nothing was sent; SlotLostError; ClosedError."},
     {"fail", (PyCFunction)request_fail, METH_O,
      "fail($self, text, /)\n--\n\n"
-     "Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Raises as reply does."},
+     "Ends the call with ServiceError and this text; at most 1024 bytes of the text are sent. Raises the errors\n"
+     "of ``reply``."},
     {"keep", (PyCFunction)request_keep, METH_NOARGS,
      "keep($self, /)\n--\n\n"
-     "The request, to be answered later, from any thread. One that nobody has any more fails with ``no answer``."},
+     "Keeps the request beyond its handler, and returns it, so that any thread may answer later. A kept request\n"
+     "that is dropped without an answer fails with ``no answer``."},
     {"stream", KEYWORDS(request_stream),
      "stream($self, /, items, type=None)\n--\n\n"
-     "Answers with what an iterable gives: polls take an item each time the caller has credit and the ring has\n"
-     "room, one item ahead, then end the stream. If it raises, the stream ends with ServiceError. Raises as reply\n"
-     "does, and InvalidArgumentError if the caller takes no stream."},
+     "Answers with the items of an iterable, and then ends the stream. The server's polls take the next item\n"
+     "when the caller has credit and the ring has room; they read one item ahead.\n\n"
+     "If the iterable raises, the stream ends with ServiceError. Raises the errors of ``reply``, and\n"
+     "InvalidArgumentError if the caller did not ask for a stream."},
     {"remaining", (PyCFunction)request_remaining, METH_NOARGS,
      "remaining($self, /)\n--\n\n"
-     "Seconds for which its caller still waits, 0 at least; None: as long as it takes."},
+     "Returns for how many more seconds the caller waits, at least 0; None if it has no time-out."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {
-    {"client", T_INT, offsetof(Request, client), READONLY, "the number of its caller"},
-    {"sequence", T_UINT, offsetof(Request, sequence), READONLY, "its number among its caller's calls"},
+    {"client", T_INT, offsetof(Request, client), READONLY, "the number of the client that calls"},
+    {"sequence", T_UINT, offsetof(Request, sequence), READONLY, "the number of this call among the client's calls"},
     {NULL, 0, 0, 0, NULL},
 };
 
 #define FLAG(field) (void *)offsetof(Request, field)
 static PyGetSetDef getters[] = {
-    {"cancelled", (getter)get_flag, NULL, "its caller does not wait any more, or has gone", FLAG(cancelled)},
-    {"repeat", (getter)get_flag, NULL, "at least once: a handler was given it before", FLAG(repeat)},
-    {"is_stream", (getter)get_flag, NULL, "its caller takes a stream", FLAG(is_stream)},
-    {"answered", (getter)get_flag, NULL, "it was answered", FLAG(answered)},
+    {"cancelled", (getter)get_flag, NULL, "whether the client no longer waits, or has gone", FLAG(cancelled)},
+    {"repeat", (getter)get_flag, NULL, "whether it may have run before (at-least-once delivery)", FLAG(repeat)},
+    {"is_stream", (getter)get_flag, NULL, "whether the client asked for a stream", FLAG(is_stream)},
+    {"answered", (getter)get_flag, NULL, "whether it was answered", FLAG(answered)},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc,
-     "One request in a server's hand (spec/api.md). A message that owns its bytes. Its handler answers it by\n"
-     "reply, or by what it returns; one that is kept is answered later, from any thread."},
+    {Py_tp_doc, "One request that a server handles. A message that owns its bytes (spec/api.md).\n\n"
+                "The handler answers by ``reply``, or by the value that it returns. A request that the handler\n"
+                "keeps with ``keep`` may be answered later, from any thread."},
     {Py_tp_dealloc, request_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},

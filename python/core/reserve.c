@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reserving room for a record, and what a publisher does when it is held back (spec 6.1, 1 and 2; 6.2, 6.7). */
+/* Reserves room for a record, and handles back-pressure (spec 6.1, 1 and 2; 6.2, 6.7). */
 #include "arguments.h"
 #include "publisher.h"
 #include "worker.h"
@@ -77,7 +77,8 @@ void publisher_end_copy(Publisher *self, PyThreadState *state)
 
 /* Room */
 
-/* 6.13: false with an exception. It may run Python code: `busy` keeps other calls out. */
+/* Check that the channel was not replaced (6.13). May run Python code, during which `busy` keeps other calls out. False
+   with an exception. */
 static bool check_replaced_while_held(Publisher *self)
 {
     self->busy = true;
@@ -86,18 +87,18 @@ static bool check_replaced_while_held(Publisher *self)
     if (!self->closed && !self->forked)
         return fine;
     if (!self->forked)
-        publisher_release_memory(self); /* by another thread, which left the memory to this one */
-    if (fine) /* forked: a signal's handler did, and this is the child, which must not write */
+        publisher_release_memory(self); /* closed by another thread, which left the memory to this one */
+    if (fine) /* else a signal's handler forked, and this is the child, which must not write */
         raise_error("ClosedError", "(si)", "publisher", (int)self->forked);
     return false;
 }
 
-/* 6.2, 0: false with an exception. */
+/* Check at a `successor` that the channel was not replaced (6.2, 0). False with an exception. */
 static bool look_for_successor(Publisher *self)
 {
     if (LIKELY(LOAD32_RELAXED(self->memory->base + self->shape.control + CONTROL_SUCCESSOR) == 0))
         return true;
-    if (self->told) { /* an offer that is repeated goes through */
+    if (self->told) { /* raised once: a repeated offer goes through */
         self->told = false;
         return true;
     }
@@ -126,14 +127,14 @@ void publisher_recompute(Publisher *self, int64_t n, int64_t first)
         writer_unblocked(&self->writer);
 }
 
-/* Whether what found no room last has some now. */
+/* Whether there is room now for the message that last found none. */
 static bool room_is_there(void *context)
 {
     Publisher *self = context;
     return !epoch_holds(&self->epoch) || writer_has_room_now(&self->writer);
 }
 
-/* 6.16, cap. */
+/* Whether all readers of this ring wake publishers, which determines the cap (6.16). */
 static bool readers_wake(void *context)
 {
     const Publisher *self = context;
@@ -154,13 +155,13 @@ wait_target publisher_target(Publisher *self)
     };
 }
 
-/* A slice of a wait: as wait_some, with -1 also if the publisher was closed. */
+/* One slice of a wait: like wait_some, but also -1 if the publisher was closed. */
 static int wait_here(Publisher *self, wait_state *state, const wait_target *target)
 {
     self->busy = true;
     int result = wait_some(state, target);
     self->busy = false;
-    if (self->closed) { /* by another thread meanwhile, which left the memory to this one */
+    if (self->closed) { /* closed by another thread, which left the memory to this one */
         publisher_release_memory(self);
         if (result != -1)
             raise_error("ClosedError", "(s)", "publisher");
@@ -169,7 +170,7 @@ static int wait_here(Publisher *self, wait_state *state, const wait_target *targ
     return result;
 }
 
-/* queue.md 10: raises BusyError, and returns true, if nobody but the calling thread can move a gate to `needed`. */
+/* Raise BusyError and return true if only the calling thread can move a gate to `needed` (queue.md 10). */
 static bool would_wait_for_itself(Publisher *self, int64_t needed)
 {
     int32_t slot = self->shape.queue ? worker_slot_here(self->memory, self->slot, needed) : -1;
@@ -216,7 +217,7 @@ int publisher_reserve_within(Publisher *self, int64_t n, int64_t timeout)
 
 /* flush */
 
-/* Whether a slot's gate, if it is one, has not reached the end. */
+/* Whether the slot gates this ring and has not reached the end. */
 static bool is_behind(const Publisher *self, int32_t slot)
 {
     int64_t gate = LOAD64_ACQUIRE(self->writer.ring.trailer + gate_offset(slot)); /* pairs with poll 4 */
@@ -238,8 +239,8 @@ static bool nobody_is_behind(void *context)
     return !any_is_behind(self) || !epoch_holds(&self->epoch);
 }
 
-/* Of a queue: whether a job was not taken, or is in a hand, dead or not. One that changes hands meanwhile (queue.md 4)
-   counts. */
+/* In a queue: whether a job is not taken, or is in the hand of a worker, alive or dead. A job that changes hands during
+   this check counts (queue.md 4). */
 static bool a_job_is_left(const Publisher *self)
 {
     int64_t handovers = LOAD64_ACQUIRE(self->writer.ring.handovers); /* pairs with adopt 5 */
@@ -252,18 +253,18 @@ static bool no_job_is_left(void *context)
     return !a_job_is_left(self) || !epoch_holds(&self->epoch);
 }
 
-/* Whether somebody owns a slot that is behind. */
+/* Whether a slot that is behind has a live owner. */
 static bool an_owner_is_behind(const Publisher *self)
 {
     for (int32_t slot = 0; slot < self->writer.ring.subscribers; slot++) {
         int64_t at = subscriber_slot_offset(&self->shape, slot) + CONTROL_SLOT_LOCK;
-        if (is_behind(self, slot) && (self->shape.foreign != 0 || lock_is_held(self->lock, at))) /* 6.15: it counts */
+        if (is_behind(self, slot) && (self->shape.foreign != 0 || lock_is_held(self->lock, at))) /* 6.15 */
             return true;
     }
     return false;
 }
 
-/* An argument of flush was refused: as publisher_refuse, but a claim may be open. NULL. */
+/* publisher_refuse for flush, which allows an open claim. Returns NULL. */
 static PyObject *refuse_flush(Publisher *self)
 {
     if (self->closed || self->forked || self->busy) {
@@ -306,7 +307,7 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
 void publisher_set_waiting(Publisher *self, bool waits)
 {
     self->busy = waits;
-    if (!waits && self->closed && !self->forked) /* meanwhile */
+    if (!waits && self->closed && !self->forked) /* closed during the wait */
         publisher_release_memory(self);
 }
 
@@ -334,8 +335,8 @@ PyObject *publisher_fileno(Publisher *self, PyObject *ignored)
     return PyLong_FromLong(notifier_fd(self->notifier));
 }
 
-/* After an offer that found no room: its descriptor becomes readable when it should be repeated. `began`: the wait did,
-   ns of CLOCK_MONOTONIC. */
+/* Arm the descriptor after an offer that found no room: it becomes readable when the offer should be repeated. `began`:
+   when the wait began, in ns of CLOCK_MONOTONIC. */
 PyObject *publisher_arm(Publisher *self, PyObject *began)
 {
     long long since = PyLong_AsLongLong(began);

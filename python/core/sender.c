@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sender of each ring: from owner records and publisher slots (spec 6.12, 6.14). */
+/* The sender of each ring, read from owner records and publisher slots (spec 6.12, 6.14). */
 #include "sender.h"
 
 static PyObject *sender_class; /* flyring.Sender */
 
-#define TRIES 1000 /* of reading a slot that changes (6.12): its owner needs a microsecond, or died there */
+#define TRIES 1000 /* of reading a slot (6.12): a change takes its owner a microsecond, unless it dies */
 
 static void set(sender *self, int64_t epoch, const uint8_t *name, int32_t length)
 {
@@ -33,7 +33,7 @@ void sender_from_slot(sender *self, const uint8_t *slot, int64_t cursor)
         if (LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_NAME_LENGTH) != length || /* 6.12: this one first */
             LOAD64_RELAXED(slot + PUBLISHER_SLOT_EPOCH) != epoch)
             continue;
-        if (epoch > 0 && epoch <= MAX_EPOCH && start <= cursor) { /* 4.4: what is not valid counts as 0 */
+        if (epoch > 0 && epoch <= MAX_EPOCH && start <= cursor) { /* 4.4: invalid values count as 0 */
             set(self, epoch, name, length);
             return;
         }
@@ -67,7 +67,7 @@ PyObject *sender_object(sender *self)
         Py_DECREF(name);
         if (made == NULL)
             return NULL;
-        Py_XDECREF(self->object); /* the call may have come here again */
+        Py_XDECREF(self->object); /* the Python call may have come here again */
         self->object = made;
     }
     return self->object;

@@ -18,14 +18,14 @@ bool is_for_nobody(void)
     return !PyErr_ExceptionMatches(PyExc_Exception);
 }
 
-/* The handler raised: as server_settle_handler. */
+/* Finish after a handler that raised. Returns as server_settle_handler does. */
 static COLD bool settle_raised(Server *self, Request *request)
 {
     bool nobody = is_for_nobody();
     if (request->server == NULL || request->answered || request->streaming) {
         if (nobody)
             return false;
-        PyErr_WriteUnraisable((PyObject *)request); /* its caller has its answer: nobody else can be told */
+        PyErr_WriteUnraisable((PyObject *)request); /* the caller has its answer already */
         return true;
     }
     PyObject *kind, *value, *traceback;
@@ -57,7 +57,7 @@ static COLD bool settle_raised(Server *self, Request *request)
     return false;
 }
 
-/* The handler returned something that is not None. */
+/* Finish after a handler that returned a value other than None. */
 static bool settle_answer(Server *self, Request *request, PyObject *result)
 {
     int32_t type = self->default_type;
@@ -79,7 +79,7 @@ static bool settle_answer(Server *self, Request *request, PyObject *result)
 
 bool server_settle_handler(Server *self, Request *request, PyObject *result)
 {
-    if (UNLIKELY(self->base.forked)) { /* the handler forked, and this is the child: nothing here is ours */
+    if (UNLIKELY(self->base.forked)) { /* the handler forked, and this is the child, which owns nothing here */
         Py_XDECREF(result);
         if (result != NULL)
             raise_error("ClosedError", "(si)", self->base.kind->what, 1);
@@ -108,7 +108,7 @@ bool server_settle_handler(Server *self, Request *request, PyObject *result)
 
 enum { NOTHING, HANDED_OUT, STAYS, FAILED };
 
-/* 1 to 8, of the record at the cursor of a side, which has this length. */
+/* Take the record of this length at the cursor of a side (poll 1 to 8). */
 static int take_record(Server *self, service_side *side, int64_t length, PyObject *handler)
 {
     const Reader *base = &self->base;
@@ -151,11 +151,11 @@ static inline int64_t length_at_cursor(const Server *self, const service_side *s
     return LOAD32_ACQUIRE((void *)(side->data + (side->cursor & self->base.mask) + RECORD_LENGTH)); /* publish 6 */
 }
 
-/* A side's turn: how many requests were handed out, at most `limit`; -1 with an exception. */
+/* One side's turn. Returns how many requests were handed out, at most `limit`; -1 with an exception. */
 static Py_ssize_t poll_side(Server *self, service_side *side, PyObject *handler, Py_ssize_t limit)
 {
     Py_ssize_t done = 0;
-    int64_t passed = 0; /* bytes of anything that no handler was given */
+    int64_t passed = 0; /* bytes of records that were not handed out */
     int took = NOTHING;
     while (done < limit && passed < self->base.capacity && took != STAYS && took != FAILED) {
         int64_t before = side->cursor, length = length_at_cursor(self, side);
@@ -258,11 +258,12 @@ static bool kind_owned(Reader *self)
 
 static bool kind_expire_messages(Reader *self)
 {
-    (void)self; /* a request has its own bytes */
+    (void)self; /* a request owns its bytes */
     return true;
 }
 
-/* 6.16: a reply that waits makes its cap that of room. Its poll looks after what is in hand at each cap. */
+/* Whether there is something to do at a cap. A waiting reply gives the wait the cap of room (channel.md 6.16), and the
+   poll then tries again. */
 static bool kind_due(void *context)
 {
     const Server *self = context;
@@ -282,7 +283,7 @@ static void kind_look(Reader *base)
     self->look_due = self->in_hand != 0;
 }
 
-/* 4, close. What is in hand is not answered. */
+/* Give the place back (service.md 4, close). Requests in hand are not answered. */
 static void kind_give_back(Reader *base)
 {
     Server *self = (Server *)base;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server: how it begins, and what it tells (spec/service.md 4). */
+/* Server: creation, methods and attributes (spec/service.md 4). */
 #include "server.h"
 
 static void server_forked(fork_node *node)
@@ -9,7 +9,7 @@ static void server_forked(fork_node *node)
     epoch_drop(&self->base.epoch);
 }
 
-/* One side, of `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
+/* Add a side. `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
 static bool add_side(Server *self, int32_t k, PyObject *facts)
 {
     const geometry *shape = &self->base.shape;
@@ -119,9 +119,9 @@ static void server_dealloc(Server *self)
     reader_dealloc(&self->base);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
-/* reader_poll, but that the handler may be missing: then it is that of ``on``. */
+/* Like reader_poll, but without a handler uses those of `on`. */
 static PyObject *server_poll(Server *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const parameters[] = {"handler", "limit", "timeout"};
@@ -137,7 +137,7 @@ static PyObject *server_poll(Server *self, PyObject *const *args, Py_ssize_t n, 
         PyErr_SetString(PyExc_TypeError, "give a handler, or call on before");
         return reader_refuse(&self->base);
     }
-    Py_INCREF(values[0]); /* it may call on */
+    Py_INCREF(values[0]); /* the handler may call `on`, which replaces it */
     PyObject *limit = values[1] != NULL ? Py_NewRef(values[1]) : PyLong_FromLong(DEFAULT_POLL_LIMIT);
     PyObject *timeout = values[2] != NULL ? Py_NewRef(values[2]) : PyLong_FromLong(0);
     PyObject *all[3] = {values[0], limit, timeout}, *done = NULL;
@@ -162,19 +162,19 @@ static PyObject *server_stop(Server *self, PyObject *ignored)
     (void)ignored;
     if (self->base.closed || self->base.forked)
         return raise_error("ClosedError", "(si)", self->base.kind->what, (int)self->base.forked);
-    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* before the wake, which releases it */
+    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* stored before the wake, which is the release */
     wake_all(data_words(&self->base.shape, self->base.memory->base));
     return Py_NewRef(Py_None);
 }
 
-/* For serve: whether it was told to stop, since the last time. */
+/* For serve: whether stop was called since the last check. */
 static PyObject *server_stopped(Server *self, PyObject *ignored)
 {
     (void)ignored;
     return PyBool_FromLong(__atomic_exchange_n(&self->base.drains, false, __ATOMIC_RELAXED));
 }
 
-/* For tests: what the clock of deadlines says from now on. */
+/* For tests: sets the clock of deadlines. */
 static PyObject *server_set_clock(Server *self, PyObject *monotonic)
 {
     long long now = PyLong_AsLongLong(monotonic);
@@ -218,13 +218,16 @@ static PyObject *get_longest(Server *self, void *ignored)
 static PyMethodDef methods[] = {
     {"poll", KEYWORDS(server_poll),
      "poll($self, /, handler=None, limit=256, timeout=0)\n--\n\n"
-     "Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout`` seconds\n"
-     "for the first (0: do not wait; None: no limit). Without a handler: those of ``on``. It answers by ``reply``, or "
-     "by what it returns: bytes, or a\n"
-     "message of a generated class. If it raises, its call ends with ServiceError, and the poll goes on; only what no\n"
-     "handler should catch (KeyboardInterrupt, SystemExit) comes out, after the reply."},
+     "Calls ``handler(request)`` for each waiting request, at most ``limit`` of them. Returns how many were\n"
+     "handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no\n"
+     "limit). Without a ``handler``, uses those of ``on``.\n\n"
+     "The handler answers by ``request.reply``, or by the value that it returns: bytes, or a message of a\n"
+     "generated class. If the handler raises, the call ends with ServiceError, and the poll goes on. Only\n"
+     "exceptions that no handler should catch (KeyboardInterrupt, SystemExit) reach the caller, after the\n"
+     "reply. An exception after the handler's own reply goes to ``sys.unraisablehook``."},
     {"stop", (PyCFunction)server_stop, METH_NOARGS,
-     "stop($self, /)\n--\n\nEnds the serve that is under way, or the next one. From any thread."},
+     "stop($self, /)\n--\n\n"
+     "Ends the current ``serve``, or the next one. Thread-safe."},
     {"_set_handler", (PyCFunction)server_set_handler, METH_O, "for on"},
     {"_stopped", (PyCFunction)server_stopped, METH_NOARGS, "for serve"},
     {"_set_clock", (PyCFunction)server_set_clock, METH_O, "for tests"},
@@ -234,13 +237,13 @@ static PyMethodDef methods[] = {
 #define COUNT(field) (void *)offsetof(Server, field)
 static PyGetSetDef getters[] = {
     {"_held", (getter)get_held, NULL, "for held", NULL},
-    {"client_gone", (getter)get_count, NULL, "replies to clients that have gone, since the start", COUNT(client_gone)},
-    {"expired", (getter)get_count, NULL, "requests that came too late, since the start", COUNT(expired)},
-    {"not_run", (getter)get_count, NULL, "requests to an earlier server, since the start", COUNT(not_run)},
-    {"damaged", (getter)get_count, NULL, "clients evicted for what they wrote, since the start", COUNT(damaged)},
-    {"slot", (getter)get_slot, NULL, "its subscriber slot: 0", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
-    {"max_message_length", (getter)get_longest, NULL, "bytes: the largest answer", NULL},
+    {"client_gone", (getter)get_count, NULL, "how many replies were for clients that have gone", COUNT(client_gone)},
+    {"expired", (getter)get_count, NULL, "how many requests came after their deadline", COUNT(expired)},
+    {"not_run", (getter)get_count, NULL, "how many requests were for an earlier server", COUNT(not_run)},
+    {"damaged", (getter)get_count, NULL, "how many clients were evicted for a damaged ring", COUNT(damaged)},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot: 0", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many servers the service has had, this one included", NULL},
+    {"max_message_length", (getter)get_longest, NULL, "the largest answer, in bytes", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

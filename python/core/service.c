@@ -24,7 +24,7 @@ Answer *answer_new(const uint8_t *bytes, int64_t length, int32_t type, int32_t r
     return self;
 }
 
-/* message_behind(message, bytes): a copy without its first bytes. */
+/* message_behind(message, bytes): returns a copy without the first bytes. */
 PyObject *message_behind(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -63,13 +63,12 @@ static PyObject *answer_repeat(Answer *self, void *ignored)
 }
 
 static PyGetSetDef getters[] = {
-    {"repeat", (getter)answer_repeat, NULL, "at least once: a handler was given the request more than once", NULL},
+    {"repeat", (getter)answer_repeat, NULL, "whether the request may have run more than once", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc,
-     "What a server replied: an answer, or an item of a stream (spec/api.md). A message that owns its bytes."},
+    {Py_tp_doc, "The reply to a call, or one item of a stream. A message that owns its bytes (spec/api.md)."},
     {Py_tp_dealloc, answer_dealloc},
     {Py_tp_getset, getters},
     {0, NULL},

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client and the server of a service share (spec/service.md): the prefixes, the clock, who lives. */
+/* The code that client and server of a service share (spec/service.md): prefixes, the clock, and liveness. */
 #ifndef FLYRING_SERVICE_H
 #define FLYRING_SERVICE_H
 
 #include "reader.h"
 #include "writer.h"
 
-/* The first bytes of a message to the server (2). */
+/* The first bytes of a message to the server (service.md 2). */
 typedef struct {
     uint32_t sequence;
     uint16_t operation, credit;
@@ -16,7 +16,7 @@ typedef struct {
 _Static_assert(sizeof(request_prefix) == 24 && offsetof(request_prefix, server_epoch) == 20,
                "as spec/service.md 2 has it");
 
-/* The first bytes of a message to a client (2). */
+/* The first bytes of a message to a client (service.md 2). */
 typedef struct {
     uint32_t client_epoch, sequence;
     int32_t status, flags;
@@ -25,14 +25,14 @@ _Static_assert(sizeof(reply_prefix) == 16 && offsetof(reply_prefix, flags) == 12
 
 #define MOST_CREDIT 65535
 
-/* A message that owns its bytes: what a server replied, or a request in the server's hand has such a beginning. */
+/* A message that owns its bytes: a server's reply. A Request has the same first fields. */
 typedef struct {
     Message message;
     bool repeat;
     uint8_t bytes[];
 } Answer;
 
-/* One that holds these bytes. `sender` is borrowed. NULL with an exception. */
+/* Make an Answer with these bytes. `sender` is borrowed. NULL with an exception. */
 Answer *answer_new(const uint8_t *bytes, int64_t length, int32_t type, int32_t ring, int64_t position, bool repeat,
                    PyObject *sender);
 PyTypeObject *make_answer_type(PyObject *module);
@@ -41,7 +41,7 @@ PyObject *message_behind(PyObject *module, PyObject *args);
 
 /* The clock of deadlines (channel.md 10): ns, at least 1. */
 typedef struct {
-    int64_t injected; /* of tests; 0: the real one */
+    int64_t injected; /* a value for tests; 0: the real clock */
     int64_t offset; /* of CLOCK_MONOTONIC in this time namespace */
 } service_clock;
 
@@ -53,7 +53,7 @@ static inline int64_t service_now(const service_clock *clock)
     return now < 1 ? 1 : now;
 }
 
-/* When so many ns have passed. */
+/* The time `timeout` ns after `now`. */
 static inline int64_t service_later(int64_t now, int64_t timeout)
 {
     return timeout > INT64_MAX - now ? INT64_MAX : now + timeout;
@@ -64,19 +64,19 @@ static inline uint32_t low_bits(int64_t epoch)
     return (uint32_t)(epoch & 0xFFFFFFFF);
 }
 
-/* A position as spec/channel.md 9 wants it. */
+/* Whether this is a valid position (spec/channel.md 9). */
 static inline bool is_position(const geometry *shape, int64_t position)
 {
     return position >= 0 && position < MAX_POSITION && (position & (shape->alignment - 1)) == 0;
 }
 
-/* A count goes on; one that is not known stays so. */
+/* Increment a count; an unknown count stays unknown. */
 static inline int64_t count_on(int64_t count)
 {
     return count == COUNT_UNKNOWN ? count : (int64_t)((uint64_t)count + 1);
 }
 
-/* 6.1 of a message of two parts, for a service: 1 published, 0 no room, -1 an exception. */
+/* Publish a message of two parts (channel.md 6.1), for a service: 1 published, 0 no room, -1 an exception. */
 static inline int service_publish(slot_writer *writer, const void *prefix, int64_t prefix_length, const void *bytes,
                                   int64_t length, int32_t type)
 {
@@ -98,7 +98,7 @@ static inline int service_publish(slot_writer *writer, const void *prefix, int64
     return 1;
 }
 
-/* 6: `e` is an epoch of slot 0, and its owner serves. `lock` is a description of the file. */
+/* Whether a server is running with the epoch `e` of slot 0 (service.md 6). `lock` is a description of the file. */
 bool server_lives(const geometry *shape, const uint8_t *base, const File *lock, int64_t e);
 
 #endif

@@ -5,13 +5,13 @@
 
 const int64_t dead_epoch_word = INT64_MIN; /* no epoch is negative */
 
-/* The subscriber slots that have a gate in the ring with this trailer, in turn; -1 behind the last. */
+/* Return the next subscriber slot that has a gate in the ring with this trailer; -1 after the last. */
 static int32_t next_gating(const geometry *shape, const uint8_t *base, const uint8_t *trailer, int32_t slot)
 {
     if (!shape->service)
         return slot + 1 < shape->subscribers ? slot + 1 : -1;
     int32_t ring = (int32_t)((trailer - base - shape->rings) / shape->stride), reader = service_reader(shape, ring);
-    return slot < 0 && reader != 0 ? reader : -1; /* service.md 2 and 9: the server's is never retired or taken back */
+    return slot < 0 && reader != 0 ? reader : -1; /* service.md 2, 9: never the server's slot */
 }
 
 void stop_gating(const geometry *shape, uint8_t *base, int32_t slot)
@@ -19,7 +19,7 @@ void stop_gating(const geometry *shape, uint8_t *base, int32_t slot)
     for (int32_t ring = 0; ring < shape->publishers; ring++) {
         if (shape->service && service_reader(shape, ring) != slot)
             continue; /* service.md 2 */
-        /* 6.6, 6.7: after the last read of what is given up; pairs with the acquire of 6.2, 2 */
+        /* 6.6, 6.7: after the last read of the bytes below; pairs with the acquire of 6.2, 2 */
         STORE64_RELEASE(base + ring_trailer_offset(shape, ring) + slot_gate_offset(shape, slot), NOT_GATING);
     }
     wake_all(room_words(shape, base));
@@ -40,7 +40,7 @@ bool evict_laggards(const geometry *shape, uint8_t *base, File *lock, const uint
     bool any = false;
     int64_t control_lock = shape->control + CONTROL_CONTROL_LOCK;
     if (!lock_try(lock, control_lock))
-        return false; /* this time */
+        return false; /* try again later */
     for (int32_t slot = -1; (slot = next_gating(shape, base, trailer, slot)) >= 0;) {
         int64_t gate =
             LOAD64_ACQUIRE(trailer + slot_gate_offset(shape, slot)); /* under the lock: 6.11; pairs with poll 4 */
@@ -69,14 +69,14 @@ bool take_back(const geometry *shape, uint8_t *base, File *lock, const uint8_t *
     bool any = false;
     int64_t control_lock = shape->control + CONTROL_CONTROL_LOCK;
     if (shape->foreign != 0)
-        return false; /* 6.15: it cannot be evicted */
+        return false; /* 6.15: a foreign subscriber cannot be evicted */
     for (int32_t k = -1; (k = next_gating(shape, base, trailer, k)) >= 0;) {
         const uint8_t *slot = base + subscriber_slot_offset(shape, k);
         if (!holds_back(trailer + slot_gate_offset(shape, k), needed) || !is_evicted(slot))
             continue;
         if (!lock_try(lock, control_lock))
-            return any; /* not this time */
-        if (is_evicted(slot)) { /* under the lock: the gates may be the next owner's by now */
+            return any; /* try again later */
+        if (is_evicted(slot)) { /* tested under the lock, because the next owner may have the gates by now */
             stop_gating(shape, base, k);
             any = true;
         }
@@ -94,7 +94,7 @@ bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t
 {
     bool any = false;
     if (shape->foreign != 0)
-        return false; /* 6.15: it holds no lock */
+        return false; /* 6.15: a foreign subscriber holds no lock */
     for (int32_t k = -1; (k = next_gating(shape, base, trailer, k)) >= 0;) {
         int64_t offset = subscriber_slot_offset(shape, k);
         uint8_t *slot = base + offset;
@@ -102,7 +102,7 @@ bool retire_dead(const geometry *shape, uint8_t *base, File *lock, const uint8_t
         if (!holds_back(gate, needed) || is_kept(slot))
             continue;
         if (!lock_try(lock, offset + CONTROL_SLOT_LOCK))
-            continue; /* its owner lives */
+            continue; /* its owner is alive */
         if (!is_kept(slot) && holds_back(gate, needed)) {
             atomic_fetch_add_explicit(ATOMIC64(slot + SUBSCRIBER_SLOT_EPOCH), 1,
                                       memory_order_release); /* pairs with 5.4 */

@@ -14,7 +14,7 @@ static bool fail_too_large(Request *request, int64_t longest)
     return server_fail(request, text, length);
 }
 
-/* Sends the item that was made, or the end. */
+/* Send the item that was made, or the end of the stream. */
 static int stream_step(Request *request)
 {
     Server *self = request->server;
@@ -54,7 +54,7 @@ static int stream_step(Request *request)
     return fine ? STREAM_DONE : STREAM_FAILED;
 }
 
-/* The iterator raised: the stream ends so. False with an exception. */
+/* End a stream whose iterator raised. False with an exception. */
 static bool fail_with_exception(Request *request)
 {
     PyObject *kind = NULL, *value = NULL, *traceback = NULL;
@@ -74,7 +74,7 @@ static bool fail_with_exception(Request *request)
     return false;
 }
 
-/* The next item is made: Python code runs. False with an exception. */
+/* Get the next item from the iterator, which runs Python code. False with an exception. */
 static bool pull(Request *request)
 {
     int32_t type = request->server->default_type;
@@ -117,7 +117,7 @@ bool server_go_on(Request *request)
 bool server_streams_go_on(Server *self)
 {
     self->stream_blocked = false;
-    PyObject *all = PyList_New(0); /* those of now */
+    PyObject *all = PyList_New(0); /* the streams at this moment */
     for (int k = 0; all != NULL && k < self->base.count; k++) {
         for (Request *one = server_sides(self)[k].first; one != NULL; one = one->behind) {
             if (one->streaming && !one->answered && PyList_Append(all, (PyObject *)one) < 0) {
@@ -171,7 +171,7 @@ bool server_mend(Server *self, service_side *side)
     if (!side->evicted) {
         int64_t control = shape->control + CONTROL_CONTROL_LOCK;
         if (!lock_try(self->lock, control))
-            return true; /* with the next poll */
+            return true; /* the next poll tries again */
         evict_slot(shape, base, 1 + side->number);
         lock_release(self->lock, control);
         side->evicted = true;
@@ -181,7 +181,7 @@ bool server_mend(Server *self, service_side *side)
         return true;
     for (Request *one = side->first; one != NULL; one = one->behind) {
         one->cancelled = true;
-        one->position = published; /* the gate does not go back to it */
+        one->position = published; /* so that the gate does not move back */
         one->count = COUNT_UNKNOWN;
     }
     side->count = COUNT_UNKNOWN;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subscriber: how it begins, and what it tells (spec 5.3, 6.6). */
+/* Subscriber: creation, methods and attributes (spec 5.3, 6.6). */
 #include "subscriber.h"
 
 #define UNKNOWN INT64_MIN /* a count that stays below 0, whatever is added */
 
-/* Life */
+/* Creation and close */
 
 static void subscriber_forked(fork_node *node)
 {
@@ -42,7 +42,7 @@ static bool add_rings(Subscriber *self, PyObject *rings)
             .bit = waiting_bit(ring),
         };
         self->senders[i].ring = ring;
-        if (self->base.shape.foreign == 0) /* else it is not known: 6.15 */
+        if (self->base.shape.foreign == 0) /* a foreign publisher is not known (6.15) */
             sender_from_slot(&self->senders[i],
                              self->base.memory->base + publisher_slot_offset(&self->base.shape, ring), cursor);
     }
@@ -99,16 +99,16 @@ static void subscriber_dealloc(Subscriber *self)
     reader_dealloc(&self->base);
 }
 
-/* What Python is told */
+/* Methods and attributes */
 
-/* Raises if it cannot be used now. */
+/* Raise the error if the subscriber cannot be used now. */
 static PyObject *subscriber_check(Subscriber *self, PyObject *ignored)
 {
     (void)ignored;
     return subscriber_usable(self) ? Py_NewRef(Py_None) : NULL;
 }
 
-/* For forget: from now on the slot is given up at close. Raises if the subscriber cannot be used. */
+/* For forget: makes the slot one that close gives up. Raises if the subscriber cannot be used. */
 static PyObject *subscriber_unkeep(Subscriber *self, PyObject *ignored)
 {
     (void)ignored;
@@ -141,16 +141,16 @@ static PyObject *get_epoch(Subscriber *self, void *ignored)
 static PyMethodDef methods[] = {
     READER_FAST_METHODS(subscriber_take),
     READER_RING_METHODS,
-    {"_check", (PyCFunction)subscriber_check, METH_NOARGS, "raises if it cannot be used now"},
+    {"_check", (PyCFunction)subscriber_check, METH_NOARGS, "raises the error if it cannot be used now"},
     {"_unkeep", (PyCFunction)subscriber_unkeep, METH_NOARGS, "for forget"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     READER_RING_GETTERS,
-    {"slot", (getter)get_slot, NULL, "its slot", NULL},
-    {"kept", (getter)get_kept, NULL, "whether the slot keeps its place after close", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot", NULL},
+    {"kept", (getter)get_kept, NULL, "whether the slot keeps its position after close", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner of a subscriber slot, as Python object: shared by poll.c (reading) and subscriber.c (life). */
+/* The Python object Subscriber, the owner of a subscriber slot. Shared by poll.c (reading) and subscriber.c (creation).
+   */
 #ifndef FLYRING_SUBSCRIBER_H
 #define FLYRING_SUBSCRIBER_H
 
@@ -11,21 +12,21 @@ typedef struct {
     uint8_t *data; /* mapped read-only */
     uint8_t *gate;
     int64_t cursor;
-    int64_t stored; /* what the gate holds */
-    int64_t count; /* of the cursor (6.5), wrapping; below 0: not known */
+    int64_t stored; /* the gate's value */
+    int64_t count; /* the count of the cursor (6.5), which wraps; below 0: not known */
     sender *from;
     int32_t number;
-    uint32_t bit; /* of this ring in the words of who waits */
+    uint32_t bit; /* this ring's bit in the asleep words */
     bool corrupt; /* reported; not read again */
 } ring_reader;
 
 typedef struct {
     Reader base;
     waker waker; /* of publishers */
-    ring_reader *pinned_ring; /* of base.pinned: the gate stays at its record */
+    ring_reader *pinned_ring; /* the ring of base.pinned, whose gate stays at that record */
     bool lost, kept;
     int32_t slot;
-    sender *senders; /* of the rings */
+    sender *senders; /* one for each ring */
     File *lock;
 } Subscriber;
 
@@ -34,7 +35,7 @@ static inline ring_reader *subscriber_rings(const Subscriber *self)
     return self->base.rings;
 }
 
-/* 6.9, 4 and 6: `count` is that of the position. */
+/* Store the gate, and wake publishers (6.9, 4 and 6). `count`: the count of the position. */
 static inline void store_gate_at(const Subscriber *self, ring_reader *ring, int64_t position, int64_t count)
 {
     if (ring->stored != position) {
@@ -52,13 +53,13 @@ static inline void store_gate(const Subscriber *self, ring_reader *ring)
 
 static inline void count_messages(ring_reader *ring, int64_t messages)
 {
-    ring->count = (int64_t)((uint64_t)ring->count + (uint64_t)messages); /* wraps, if the file says so */
+    ring->count = (int64_t)((uint64_t)ring->count + (uint64_t)messages); /* wraps if the file has such a count */
 }
 
 /* poll.c */
 
 extern const reader_kind subscriber_kind;
-/* Raises and returns false if it cannot be used now. */
+/* Raises and returns false if the subscriber cannot be used now. */
 bool subscriber_usable(Subscriber *self);
 /* The method take. */
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking jobs, and what is left of a batch (spec/queue.md 3 and 9). */
+/* Takes jobs, and works through a batch (spec/queue.md 3 and 9). */
 #include "worker.h"
 
-#define MOST_TRIES 1000 /* of one ring in one look: a hostile process may change gate[0] again and again */
+#define MOST_TRIES 1000 /* per ring and look: a bound, because a hostile process may change gate[0] all the time */
 
 COLD bool worker_explain_lost(Worker *self)
 {
@@ -10,14 +10,14 @@ COLD bool worker_explain_lost(Worker *self)
         self->lost = true;
         epoch_drop(&self->base.epoch);
         self->ring = NULL;
-        file_shut(self->lock); /* 7: the gates stay for who adopts the job */
+        file_shut(self->lock); /* 7: the gates stay for the worker that adopts the job */
     }
     raise_error("SlotLostError", "(si)", "subscriber", self->slot);
-    worker_expire_job(self); /* last: it may be what keeps the worker */
+    worker_expire_job(self); /* last, because the job may hold the last reference to the worker */
     return false;
 }
 
-/* 3, 1: the ring is out until the worker closes. */
+/* Raise that a ring is corrupt (queue.md 3, 1). The worker does not read this ring again. */
 static COLD void ring_is_corrupt(Worker *self, job_ring *ring, int64_t position, const char *reason, int64_t value)
 {
     char text[200];
@@ -41,7 +41,7 @@ void worker_has_batch(Worker *self, job_ring *ring, int64_t at, int64_t end, int
     STORE64_RELAXED(worker_own_slot(self) + SUBSCRIBER_SLOT_BUSY_SINCE, self->monotonic != 0 ? self->monotonic : now);
 }
 
-/* Nothing is in hand any more: behind the store of the gate. */
+/* Note that nothing is in hand any more, after the store of the gate. */
 static inline void has_nothing(Worker *self)
 {
     STORE64_RELAXED(worker_own_slot(self) + SUBSCRIBER_SLOT_BUSY_SINCE, 0);
@@ -58,19 +58,19 @@ void worker_drop_batch(Worker *self)
 
 /* Take */
 
-/* What lies at a position of a ring. */
+/* The record at a position of a ring. */
 typedef struct {
     int64_t length, size;
     int32_t type;
 } record;
 
-/* Of a record that has a length: whether it can be here, and be handed out or passed. */
+/* Whether a record with a length above 0 is valid at this position. */
 static inline bool is_sound(const Worker *self, int64_t at, const record *found)
 {
     return found->length >= RECORD_HEADER_LENGTH && (at & self->base.mask) + found->size <= self->base.capacity;
 }
 
-/* Whether something is there. */
+/* Read the record at a position. Returns whether there is one. */
 static inline bool look_at(const Worker *self, const job_ring *ring, int64_t at, record *found)
 {
     const uint8_t *record = ring->data + (at & self->base.mask);
@@ -82,7 +82,7 @@ static inline bool look_at(const Worker *self, const job_ring *ring, int64_t at,
     return true;
 }
 
-/* Where a batch of up to `limit` jobs ends, whose first one ends at `end`. */
+/* Return the end of a batch of up to `limit` jobs, of which the first ends at `end`. */
 static inline int64_t end_of_batch(const Worker *self, const job_ring *ring, int64_t start, int64_t end,
                                    Py_ssize_t limit)
 {
@@ -90,18 +90,18 @@ static inline int64_t end_of_batch(const Worker *self, const job_ring *ring, int
     for (const int64_t most = start + self->base.capacity / BATCH_DIVISOR; limit > 1 && end < most; limit--) {
         if (!look_at(self, ring, end, &found) || found.type <= 0 || !is_sound(self, end, &found) ||
             found.size > most - end)
-            break; /* what cannot be there is reported when its turn comes */
+            break; /* an invalid record is reported when its turn comes */
         end += found.size;
     }
     return end;
 }
 
-/* Steps 1 to 3 on one ring: 1 taken, 0 nothing there, -1 an exception. */
+/* Take jobs from one ring (steps 1 to 3): 1 taken, 0 none, -1 an exception. */
 static int take_from(Worker *self, job_ring *ring, Py_ssize_t limit, int64_t now)
 {
     int64_t passed = 0;
     for (int tries = 0; tries < MOST_TRIES && passed < self->base.capacity; tries++) {
-        int64_t at = LOAD64_ACQUIRE(ring->shared); /* 1; pairs with 3: the record is looked at behind it */
+        int64_t at = LOAD64_ACQUIRE(ring->shared); /* 1; pairs with 3: loaded before the record */
         if (UNLIKELY(!worker_is_position(self, at))) {
             ring_is_corrupt(self, ring, at, "gate[0] is %lld, which is no position", at);
             return -1;
@@ -115,15 +115,15 @@ static int take_from(Worker *self, job_ring *ring, Py_ssize_t limit, int64_t now
             STORE32_RELAXED(ring->gate + GATE_ATTEMPTS, 0); /* 2 */
             STORE64_RELEASE(ring->gate + GATE_TAKEN_END, end); /* 2; pairs with adopt 2 */
             STORE64_RELEASE(ring->gate, at); /* 2; pairs with adopt 2, queue 4, 2b */
-            if (LIKELY(compare_and_set(ring->shared, at, end))) { /* 3: who sees it sees 2 */
+            if (LIKELY(compare_and_set(ring->shared, at, end))) { /* 3: a process that sees this also sees 2 */
                 worker_has_batch(self, ring, at, end, 0, false, now);
                 return 1;
             }
             STORE64_RELEASE(ring->gate, NOT_GATING); /* 3, failed: pairs with adopt 2 */
-            wake_if_asleep(&self->room, ring->bit); /* it may have been the smallest */
+            wake_if_asleep(&self->room, ring->bit); /* it may have been the smallest gate */
         } else if (sound && (found.type == TYPE_PADDING || found.type == TYPE_OWNER)) {
-            if (compare_and_set(ring->shared, at, at + found.size)) { /* 1: never a store, it could go back */
-                passed += found.size; /* a hostile ring might be all padding */
+            if (compare_and_set(ring->shared, at, at + found.size)) { /* 1: a plain store could move it back */
+                passed += found.size; /* bounded, because a hostile ring may be all padding */
                 wake_if_asleep(&self->room, ring->bit);
             }
         } else if (LOAD64_ACQUIRE(ring->shared) == at) { /* 1: else another worker has taken what was here */
@@ -141,7 +141,7 @@ bool worker_any_job(const Worker *self)
 {
     for (int i = 0; i < self->base.count; i++) {
         const job_ring *ring = &worker_rings(self)[i];
-        int64_t at = LOAD64_ACQUIRE(ring->shared) & self->base.mask & -8; /* whatever stands there */
+        int64_t at = LOAD64_ACQUIRE(ring->shared) & self->base.mask & -8; /* the masks make any value a valid offset */
         if (LOAD32_RELAXED((void *)(ring->data + at + RECORD_LENGTH)) > 0 && LIKELY(!ring->corrupt))
             return true;
     }
@@ -153,7 +153,7 @@ int worker_find_jobs(Worker *self, Py_ssize_t limit)
     int found = self->ring != NULL;
     if (!found && !__atomic_load_n(&self->base.drains, __ATOMIC_RELAXED)) {
         int64_t now = now_ns();
-        if (UNLIKELY(now - self->looked >= ADOPT_INTERVAL)) { /* 5: whether there are jobs to take or not */
+        if (UNLIKELY(now - self->looked >= ADOPT_INTERVAL)) { /* 5: even if there are jobs to take */
             self->looked = now;
             found = worker_adopt(self, now);
         }
@@ -165,13 +165,13 @@ int worker_find_jobs(Worker *self, Py_ssize_t limit)
         }
     }
     if (UNLIKELY(self->woken))
-        worker_pass_on(self); /* 10: behind the take, and before the handler */
+        worker_pass_on(self); /* 10: after the take, and before the handler */
     return found;
 }
 
 /* Hand out */
 
-/* 9: the sender of a job that its ring's publisher has published. */
+/* The sender of a job that the ring's publisher has published (9). */
 static sender *sender_of(job_ring *ring, int64_t position)
 {
     int64_t epoch = LOAD64_RELAXED(ring->slot + PUBLISHER_SLOT_EPOCH);
@@ -182,7 +182,7 @@ static sender *sender_of(job_ring *ring, int64_t position)
     return &ring->from;
 }
 
-/* 8, 3: what lies in front of a job of the returns ring. False: it cannot be so. */
+/* Read the prefix of a job in the returns ring (8, 3). False if it is invalid. */
 static bool read_prefix(Worker *self, job_view *view)
 {
     int32_t ring, attempts;
@@ -196,7 +196,7 @@ static bool read_prefix(Worker *self, job_view *view)
         return false;
     view->ring = ring;
     view->position = position;
-    view->attempts = attempts < 1 ? 1 : attempts; /* it was handed out */
+    view->attempts = attempts < 1 ? 1 : attempts; /* a released job was handed out at least once */
     view->payload += RELEASED_LENGTH;
     view->length -= RELEASED_LENGTH;
     if (self->unknown.ring != ring) {
@@ -232,7 +232,7 @@ int worker_load_job(Worker *self)
         view->payload = self->copy;
     } else {
         const uint8_t *at = ring->data + (self->at & self->base.mask);
-        length = LOAD32_RELAXED((void *)(at + RECORD_LENGTH)); /* it is ours since 3 */
+        length = LOAD32_RELAXED((void *)(at + RECORD_LENGTH)); /* this worker owns the record since step 3 */
         type = LOAD32_RELAXED((void *)(at + RECORD_TYPE));
         view->payload = at + RECORD_PAYLOAD;
     }
@@ -249,7 +249,7 @@ int worker_load_job(Worker *self)
         view->from = sender_of(ring, self->at);
     else if (!read_prefix(self, view))
         return corrupt_in_hand(self, "what stands in front of a released job of %lld bytes cannot be", view->length);
-    if (UNLIKELY(self->again)) { /* 8: it was handed out before */
+    if (UNLIKELY(self->again)) { /* 8: the job was handed out before */
         self->again = false;
         self->attempts += self->attempts < INT32_MAX;
         STORE32_RELAXED(ring->gate + GATE_ATTEMPTS, self->attempts);
@@ -262,10 +262,10 @@ int worker_load_job(Worker *self)
 bool worker_finish_job(Worker *self)
 {
     job_ring *ring = self->ring;
-    if (UNLIKELY(!worker_still_ours(self))) /* 5: behind the last look at the job */
+    if (UNLIKELY(!worker_still_ours(self))) /* 5: after the last read of the job */
         return false;
     self->unfinished = false;
-    if (UNLIKELY(self->attempts != self->first_attempts)) { /* 8: the number belongs to this job */
+    if (UNLIKELY(self->attempts != self->first_attempts)) { /* 8: the count was for the finished job */
         self->attempts = self->first_attempts;
         STORE32_RELAXED(ring->gate + GATE_ATTEMPTS, self->attempts);
     }
@@ -290,7 +290,7 @@ static bool producers_have_closed(const geometry *shape, const uint8_t *base)
         const uint8_t *slot = base + publisher_slot_offset(shape, k);
         int64_t epoch = LOAD64_ACQUIRE(slot + PUBLISHER_SLOT_EPOCH); /* pairs with channel 5.2, 4 */
         if (epoch <= 0 || epoch > MAX_EPOCH)
-            continue; /* it never had an owner */
+            continue; /* the slot never had an owner */
         if (LOAD32_ACQUIRE(slot + PUBLISHER_SLOT_CLOSED) == 0) /* pairs with channel 5.2, close */
             return false;
         any = true;
@@ -308,7 +308,7 @@ bool worker_has_ended(const Worker *self)
     for (int32_t ring = 0; ring < shape->publishers; ring++) { /* ended 2 */
         const uint8_t *trailer = base + ring_trailer_offset(shape, ring);
         int64_t shared = LOAD64_ACQUIRE(trailer + TRAILER_GATE); /* pairs with take 3 */
-        published = LOAD64_ACQUIRE(trailer + TRAILER_PUBLISHED); /* pairs with publish 7; at last of the returns ring */
+        published = LOAD64_ACQUIRE(trailer + TRAILER_PUBLISHED); /* pairs with publish 7; at last the returns ring's */
         if (shared != published)
             return false;
     }

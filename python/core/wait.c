@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* Longer than a round trip through another process, far less than a GIL switch (5 ms). */
+/* Longer than a round trip through another process, and much shorter than a GIL switch (5 ms). */
 #define SPIN_WITH_GIL_NS 20000
 #define CLOCK_EVERY 32 /* spins between two reads of the clock */
 #define YIELDS_BEFORE_SLEEP 100
@@ -114,11 +114,11 @@ static bool back_off_until(wait_state *state, int64_t end, const wait_target *ta
     }
 }
 
-/* Without the GIL: a slice of the wait. */
+/* One slice of the wait, without the GIL. Returns whether the target is ready. */
 static bool wait_slice(wait_state *state, const wait_target *target)
 {
     int64_t now = now_ns(), end = earlier(now + SIGNAL_CHECK_NS, state->deadline);
-    state->slept = true; /* or spun for as long */
+    state->slept = true; /* or it has spun for as long as a sleep */
     switch (state->strategy) {
     case WAIT_SPIN:
         return spin_until(end, target);
@@ -139,7 +139,8 @@ int wait_some(wait_state *state, const wait_target *target)
 {
     bool found;
     if (state->spun && (now_ns() >= state->deadline || PyErr_CheckSignals() < 0)) {
-        /* Here too: what is ready again and again may never be enough (a ring of nothing but padding). */
+        /* Check signals here too, because a target that is always ready may never give a message (a ring of padding).
+           */
         return PyErr_Occurred() ? -1 : -2;
     }
     if (!state->spun) {

@@ -9,19 +9,19 @@
 typedef struct {
     PyObject_HEAD
     PyObject *members; /* a list, in the order in which they were added */
-    _Atomic uint32_t wakes; /* how often wake was called */
-    uint32_t seen; /* of them, by a wait */
+    _Atomic uint32_t wakes; /* the number of calls of wake */
+    uint32_t seen; /* the calls of wake that a wait has seen */
     bool waiting, has_waitv;
-    int64_t spin; /* ns */
+    int64_t spin; /* how long it spins before it sleeps, in ns */
 } WaitSet;
 
 /* One wait, or one turn of it. */
 typedef struct {
     WaitSet *set;
-    PyObject **members; /* as they are when it begins; with a reference to each */
-    wait_target *targets; /* of the members */
-    bool *failed; /* the members whose next verb has something to say */
-    futex_word *words; /* of this process first, then each of the targets' once */
+    PyObject **members; /* the members at the begin of the wait; references */
+    wait_target *targets; /* one for each member */
+    bool *failed; /* the members whose next verb raises an error */
+    futex_word *words; /* the word of this process, then the targets' words, each once */
     Py_ssize_t count;
     int word_count;
 } waiting;
@@ -38,7 +38,7 @@ static bool is_closed(PyObject *member)
     return ((Publisher *)member)->closed || ((Publisher *)member)->forked;
 }
 
-/* Raises and returns true if another thread, or a handler of it, is inside. */
+/* Raises and returns true if another thread, or a handler, uses the member. */
 static bool is_in_use(PyObject *member)
 {
     bool reader = is_reader(member);
@@ -48,7 +48,7 @@ static bool is_in_use(PyObject *member)
     return true;
 }
 
-/* While another thread may close it, the memory stays: the waiting one gives it back. */
+/* Mark a member as waiting: another thread may close it, but leaves the memory to the waiting thread. */
 static void set_waiting(PyObject *member, bool waits)
 {
     if (is_reader(member))
@@ -62,7 +62,7 @@ static bool is_woken(const WaitSet *set)
     return atomic_load_explicit(&set->wakes, memory_order_acquire) != set->seen;
 }
 
-/* Without the GIL. */
+/* Whether a member is ready, or wake was called. Runs without the GIL. */
 static bool is_anything(const waiting *wait)
 {
     for (Py_ssize_t i = 0; i < wait->count; i++) {
@@ -72,7 +72,7 @@ static bool is_anything(const waiting *wait)
     return is_woken(wait->set);
 }
 
-/* Finds what to sleep on. */
+/* List the words to sleep on. */
 static void list_words(waiting *wait)
 {
     wait->word_count = 1;
@@ -86,13 +86,13 @@ static void list_words(waiting *wait)
     }
 }
 
-/* With more there is no call that sleeps on them all. */
+/* Whether the set naps: no call can sleep on so many words, or futex_waitv is missing. */
 static bool naps(const WaitSet *set, int words)
 {
     return (!set->has_waitv && words > 1) || words > MOST_FUTEX_WORDS;
 }
 
-/* One round, 1 to 6 of spec 6.16, for all of them: without the GIL. */
+/* One round of a sleep (spec 6.16, sleep 1 to 6) for all members. Runs without the GIL. */
 static void sleep_on_all(waiting *wait, int64_t began, int64_t deadline)
 {
     WaitSet *set = wait->set;
@@ -122,7 +122,7 @@ static void sleep_on_all(waiting *wait, int64_t began, int64_t deadline)
         set->has_waitv = false;
 }
 
-/* Without the GIL: one turn. */
+/* One turn of a wait, spinning or sleeping. Runs without the GIL. */
 static void wait_turn(waiting *wait, bool spins, int64_t began, int64_t deadline)
 {
     if (!spins) {
@@ -141,7 +141,7 @@ static void wait_turn(waiting *wait, bool spins, int64_t began, int64_t deadline
     } while (now_ns() < end);
 }
 
-/* An error of ours is left to the member's next verb: false, with the exception, if it is not one of ours. */
+/* Leave a FlyringError to the member's next verb. False with the exception if it is another one. */
 static bool leave_to_member(waiting *wait, Py_ssize_t i)
 {
     if (!is_own_error())
@@ -157,7 +157,7 @@ static bool leave_to_member(waiting *wait, Py_ssize_t i)
     return true;
 }
 
-/* What a wait does now and then, 6.2, 4 and 6.13: false with an exception. */
+/* Do the periodic checks of a wait (6.2, 4 and 6.13). False with an exception. */
 static bool look_after(waiting *wait)
 {
     for (Py_ssize_t i = 0; i < wait->count; i++) {
@@ -171,7 +171,7 @@ static bool look_after(waiting *wait)
         }
         if (((Reader *)member)->kind->look != NULL)
             ((Reader *)member)->kind->look((Reader *)member);
-        Py_ssize_t first = 0; /* one reader of each channel looks for all */
+        Py_ssize_t first = 0; /* one reader of each channel checks for all */
         while (wait->targets[first].words.sequence != wait->targets[i].words.sequence)
             first++;
         if (first != i && wait->failed[first]) {
@@ -184,7 +184,7 @@ static bool look_after(waiting *wait)
     return true;
 }
 
-/* Those that are ready: NULL with an exception. Their targets are computed again. */
+/* Return the ready members; NULL with an exception. Computes the targets again. */
 static PyObject *find_ready(waiting *wait)
 {
     PyObject *ready = PyList_New(0);
@@ -231,7 +231,7 @@ static PyObject *wait_for_any(waiting *wait, int64_t timeout)
         Py_DECREF(ready);
         list_words(wait);
         turn_without_gil(wait, spins, began, deadline);
-        bool slept = !spins || now_ns() < began + wait->set->spin; /* or spun for as long, and will again */
+        bool slept = !spins || now_ns() < began + wait->set->spin; /* or it spins for longer than a sleep */
         if (PyErr_CheckSignals() < 0 || (slept && !look_after(wait)))
             return NULL;
     }
@@ -286,7 +286,7 @@ static PyObject *wait_set_wake(WaitSet *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-/* Where it is in the list: -1 nowhere. */
+/* Return the index of a member; -1: it is not in the set. */
 static Py_ssize_t find_member(const WaitSet *self, PyObject *member)
 {
     for (Py_ssize_t i = 0; i < PyList_Size(self->members); i++) {
@@ -296,7 +296,7 @@ static Py_ssize_t find_member(const WaitSet *self, PyObject *member)
     return -1;
 }
 
-/* Raises and returns false if the set cannot be changed now, or that is not what it waits for. */
+/* Raises and returns false if the set cannot be changed now, or the object cannot be a member. */
 static bool may_change(const WaitSet *self, PyObject *member)
 {
     if (self->waiting)
@@ -400,33 +400,39 @@ static void wait_set_dealloc(WaitSet *self)
 static PyMethodDef methods[] = {
     {"add", (PyCFunction)wait_set_add, METH_O,
      "add($self, member, /)\n--\n\n"
-     "A subscriber, lossy or not: ready when a message may be there. A publisher: ready when there is room for\n"
-     "what found none last. InvalidArgumentError if it is in the set."},
+     "Adds a member. A subscriber, lossy subscriber, worker, server or client is ready when there may be a\n"
+     "message for it. A publisher is ready when there is room for the message that last found none. Raises\n"
+     "InvalidArgumentError if the member is in the set already."},
     {"remove", (PyCFunction)wait_set_remove, METH_O,
-     "remove($self, member, /)\n--\n\nInvalidArgumentError if it is not in the set."},
+     "remove($self, member, /)\n--\n\n"
+     "Removes a member. Raises InvalidArgumentError if the member is not in the set."},
     {"wait", KEYWORDS(wait_set_wait),
      "wait($self, /, timeout=None)\n--\n\n"
-     "Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that\n"
-     "are ready, in the order in which they were added. What was closed, has lost its slot, or is of a channel\n"
-     "that was replaced, is ready: its next method says what happened. TwoThreadsError if one of them is in\n"
-     "use."},
+     "Waits until a member is ready, ``wake`` is called, or ``timeout`` seconds (None: no limit) have passed.\n"
+     "Returns the members that are ready, in the order in which they were added.\n\n"
+     "A member that is closed, has lost its slot, or whose channel was replaced, counts as ready: its next\n"
+     "method raises the error. Raises TwoThreadsError if a member is in use by another thread."},
     {"wake", (PyCFunction)wait_set_wake, METH_NOARGS,
-     "wake($self, /)\n--\n\nEnds the wait that is under way, or the next one. From any thread."},
+     "wake($self, /)\n--\n\n"
+     "Ends the current ``wait``, or the next one. Thread-safe."},
     {"set_spin", (PyCFunction)wait_set_set_spin, METH_O,
-     "set_spin($self, spin, /)\n--\n\nHow long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."},
+     "set_spin($self, spin, /)\n--\n\n"
+     "Sets how long a wait spins before it sleeps, in seconds. The default is 0.00002."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"naps", (getter)get_naps, NULL,
-     "whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no\n"
+     "whether it looks every millisecond instead of sleeping until it is woken. This is so if the kernel has no\n"
      "futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Subscribers and publishers, of one or several channels, that one thread waits for (spec/api.md)."},
+    {Py_tp_doc, "Waits for several subscribers, workers, publishers, servers and clients in one thread\n"
+                "(spec/api.md).\n\n"
+                "The members may belong to different channels. A wait set is not thread-safe, except for ``wake``."},
     {Py_tp_new, wait_set_new},
     {Py_tp_dealloc, wait_set_dealloc},
     {Py_tp_methods, methods},

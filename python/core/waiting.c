@@ -51,7 +51,7 @@ waker waker_make(waiting_words words, bool wakes)
 COLD void wake_now(const waker *self, uint32_t bits)
 {
     if (!self->registered) {
-        FENCE_SEQ_CST(); /* in the place of the compiler fence; pairs with sleep 3 */
+        FENCE_SEQ_CST(); /* instead of the compiler fence; pairs with sleep 3 */
         if (((uint32_t)LOAD32_RELAXED(self->words.asleep) & bits) == 0)
             return;
     }
@@ -63,7 +63,7 @@ COLD void wake_now(const waker *self, uint32_t bits)
 bool sleeps(const waker *self, uint32_t bits)
 {
     if (!self->registered)
-        FENCE_SEQ_CST(); /* in the place of the compiler fence; pairs with sleep 3 */
+        FENCE_SEQ_CST(); /* instead of the compiler fence; pairs with sleep 3 */
     return ((uint32_t)LOAD32_RELAXED(self->words.asleep) & bits) != 0;
 }
 
@@ -154,7 +154,7 @@ bool workers_wake(const geometry *shape, const uint8_t *base, const File *lock)
         int64_t at = subscriber_slot_offset(shape, k);
         int64_t epoch = LOAD64_ACQUIRE(base + at + SUBSCRIBER_SLOT_EPOCH); /* pairs with 5.2, 4 */
         if (epoch > 0 && epoch <= MAX_EPOCH && LOAD64_RELAXED(base + at + SUBSCRIBER_SLOT_WAKES) != epoch &&
-            !lock_is_free(lock, at + CONTROL_SLOT_LOCK)) /* else it was evicted, or its owner has gone */
+            !lock_is_free(lock, at + CONTROL_SLOT_LOCK)) /* if the lock is free, the owner was evicted or has gone */
             return false;
     }
     return true;

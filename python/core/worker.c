@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker: how it begins and waits (spec/queue.md 6, 9, 10), and what it tells. */
+/* Worker: creation, waiting (spec/queue.md 6, 9, 10), methods and attributes. */
 #include "worker.h"
 
-/* All of them: changed with the GIL held. */
+/* The list of all workers, which changes only with the GIL held. */
 static Worker workers = {.next_worker = &workers, .previous_worker = &workers};
 
-/* Life */
+/* Creation and close */
 
 static void worker_forked(fork_node *node)
 {
@@ -83,7 +83,7 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         Py_DECREF(self);
         return NULL;
     }
-    if (has) /* 6: of the slot's last owner */
+    if (has) /* the batch of the slot's last owner (6) */
         worker_has_batch(self, &worker_rings(self)[ring], at, end, attempts, true, now_ns());
     return (PyObject *)self;
 }
@@ -137,7 +137,7 @@ static bool kind_others_wake(void *context)
     return workers_wake(shape, self->base.memory->base, self->lock);
 }
 
-/* 5: whether another worker has a job, and may have died; or the queue has ended. */
+/* Whether there is something to do at a cap: another worker has a job and may have died (5), or the queue has ended. */
 static bool kind_due(void *context)
 {
     const Worker *self = context;
@@ -148,10 +148,10 @@ static bool kind_due(void *context)
                 return true;
         }
     }
-    return worker_has_ended(self); /* nobody wakes when the last job is done */
+    return worker_has_ended(self); /* the end of the last job wakes no worker */
 }
 
-/* Sleep 2 and 3, once more: the waker of this one has cleared the bit of others, too. */
+/* Do sleep 2 and 3 again, because the wake of this worker has also cleared the bit of other workers. */
 static void announce(const Worker *self)
 {
     atomic_fetch_or_explicit(
@@ -198,16 +198,16 @@ const worker_kind worker_waiting_kind = {
     .refuse = worker_refuse,
 };
 
-/* What Python is told */
+/* Methods and attributes */
 
-/* Raises if it cannot be used now. */
+/* Raise the error if the worker cannot be used now. */
 static PyObject *worker_check(Worker *self, PyObject *ignored)
 {
     (void)ignored;
     return worker_usable(self) ? Py_NewRef(Py_None) : NULL;
 }
 
-/* For iteration: as reader_next, for an iterator of its own. */
+/* For the iterator in Python: like reader_next. */
 static PyObject *worker_next(Worker *self, PyObject *ignored)
 {
     (void)ignored;
@@ -215,7 +215,7 @@ static PyObject *worker_next(Worker *self, PyObject *ignored)
     if (job != NULL || PyErr_Occurred())
         return job;
     if (!self->base.drains)
-        wake_all(jobs_words(&self->base.shape, self->base.memory->base)); /* the others have ended, too */
+        wake_all(jobs_words(&self->base.shape, self->base.memory->base)); /* other workers end, too */
     return Py_NewRef(Py_None);
 }
 
@@ -224,7 +224,7 @@ static PyObject *worker_drain(Worker *self, PyObject *ignored)
     (void)ignored;
     if (self->base.closed || self->base.forked)
         return raise_error("ClosedError", "(si)", self->base.kind->what, (int)self->base.forked);
-    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* before the wake, which releases it */
+    __atomic_store_n(&self->base.drains, true, __ATOMIC_RELAXED); /* stored before the wake, which is the release */
     wake_all(jobs_words(&self->base.shape, self->base.memory->base));
     return Py_NewRef(Py_None);
 }
@@ -262,31 +262,34 @@ static PyObject *get_epoch(Worker *self, void *ignored)
 static PyMethodDef methods[] = {
     {"poll", KEYWORDS(worker_poll),
      "poll($self, /, handler, limit=1, timeout=0)\n--\n\n"
-     "Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once: how many. Waits\n"
-     "up to ``timeout`` seconds for the first (0: do not wait; None: no limit). A job whose handler returns is\n"
-     "done. One whose handler raises is released, and the exception reaches the caller. The handler returns None\n"
-     "or a flyring.Action: BREAK (done; the poll ends), ABORT (released; the poll ends, without counting it)."},
+     "Calls ``handler(job)`` for each job that this worker can take, at most ``limit`` of them. Returns how\n"
+     "many were handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait;\n"
+     "None: no limit).\n\n"
+     "Up to ``limit`` jobs, of at most an eighth of a ring in size, are taken at once, so each job waits for\n"
+     "those before it. A job whose handler returns is done. A job whose handler raises is released, and the\n"
+     "exception reaches the caller. Jobs that were taken but not handed out come with the next call.\n\n"
+     "The handler returns None or a ``flyring.Action``: CONTINUE and COMMIT (the job is done), BREAK (the job\n"
+     "is done, and the poll ends), or ABORT (the job is released and not counted, and the poll ends). The\n"
+     "handler may also call ``done`` or ``release`` itself."},
     {"take", KEYWORDS(worker_take),
      "take($self, /, timeout=0)\n--\n\n"
-     "One job, or None if there was none within ``timeout`` seconds. ViewAliveError while the one before is\n"
-     "neither done nor released."},
+     "Returns one job, or None if none came within ``timeout`` seconds (0: does not wait; None: no limit).\n"
+     "Raises ViewAliveError while the previous job is neither done nor released."},
     {"drain", (PyCFunction)worker_drain, METH_NOARGS,
      "drain($self, /)\n--\n\n"
-     "It hands out what it has taken already, and then nothing more: take and poll return at once, and\n"
-     "iteration ends. From any thread."},
-    {"_check", (PyCFunction)worker_check, METH_NOARGS, "raises if it cannot be used now"},
-    {"_next", (PyCFunction)worker_next, METH_NOARGS, "for iteration: None if nothing more is to come"},
+     "Stops taking jobs. The worker hands out the jobs that it has already taken; then ``take`` returns None\n"
+     "and ``poll`` returns 0 at once, and iteration ends. Thread-safe."},
+    {"_check", (PyCFunction)worker_check, METH_NOARGS, "raises the error if the worker cannot be used now"},
+    {"_next", (PyCFunction)worker_next, METH_NOARGS, "for iteration: the next job, or None at the end"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"ended", (getter)get_ended, NULL,
-     "whether all producers have closed, every job was handed out, and none is in hand; False before the first\n"
-     "producer came",
-     NULL},
-    {"slot", (getter)get_slot, NULL, "its slot", NULL},
+     "whether all producers have closed and every job is done. False before the first producer", NULL},
+    {"slot", (getter)get_slot, NULL, "the number of its subscriber slot", NULL},
     {"_drains", (getter)get_drains, NULL, "for receive", NULL},
-    {"epoch", (getter)get_epoch, NULL, "the slot's epoch when it was taken", NULL},
+    {"epoch", (getter)get_epoch, NULL, "how many owners the slot has had, this one included", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

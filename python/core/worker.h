@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker of a queue (spec/queue.md), as Python object: shared by take.c (sections 3 and 9), adopt.c (5), release.c (8),
-   job.c (Job), jobs.c (poll and take) and worker.c (life, waiting). */
+/* The Python object Worker of a queue (spec/queue.md). Shared by take.c (sections 3 and 9), adopt.c (5), release.c (8),
+   job.c (Job), jobs.c (poll and take) and worker.c (creation, waiting). */
 #ifndef FLYRING_WORKER_H
 #define FLYRING_WORKER_H
 
@@ -12,24 +12,24 @@ struct Job;
 
 typedef struct {
     const uint8_t *data; /* mapped read-only */
-    const uint8_t *slot; /* of its publisher */
+    const uint8_t *slot; /* the publisher's slot */
     uint8_t *trailer;
     uint8_t *shared; /* gate[0] */
     uint8_t *gate; /* gate[w]; taken_end and attempts are beside it */
-    sender from; /* its publisher; epoch 0: not known */
-    int64_t known_from; /* jobs of that publisher lie here, and behind */
+    sender from; /* the publisher; epoch 0: not known */
+    int64_t known_from; /* jobs from this position on are by that publisher */
     int32_t number;
-    uint32_t bit; /* of this ring in the words of who waits for room */
-    bool corrupt; /* reported; not looked at again */
+    uint32_t bit; /* this ring's bit in the asleep word of `room` */
+    bool corrupt; /* reported; not read again */
 } job_ring;
 
-/* A job that is handed out, as its record says. */
+/* A job that is handed out, as read from its record. */
 typedef struct {
     const uint8_t *payload; /* in the ring, or in the worker's copy; behind the prefix of the returns ring */
     int64_t length;
-    int64_t position; /* with `ring`: where it was published first (9) */
+    int64_t position; /* with `ring`: where it was first published (queue.md 9) */
     int32_t ring, type;
-    int32_t attempts; /* of the record */
+    int32_t attempts; /* from the record */
     sender *from;
 } job_view;
 
@@ -39,30 +39,30 @@ typedef struct Worker {
     waker jobs; /* of workers */
     /* The batch in hand. */
     job_ring *ring; /* NULL: nothing is in hand */
-    int64_t at, next, end; /* where its first job starts and ends that is not done; where the batch ends */
-    int32_t attempts, first_attempts; /* what attempts[w] holds; what it held when the batch was taken */
+    int64_t at, next, end; /* start and end of the first unfinished job; end of the batch */
+    int32_t attempts, first_attempts; /* the value of attempts[w]; its value when the batch was taken */
     bool adopted; /* its jobs are handed out as copies */
-    bool again; /* the first one was handed out, and stays in hand */
-    bool unfinished; /* the first one is handed out now */
-    job_view view; /* if it is */
-    struct Job *job; /* if it is: its object, borrowed; NULL: nobody has that any more */
-    unsigned long thread; /* in whose hand the batch is */
+    bool again; /* the first job was handed out before, and stayed in hand */
+    bool unfinished; /* the first job is handed out now */
+    job_view view; /* the job, if `unfinished` */
+    struct Job *job; /* its object, if `unfinished`; borrowed; NULL: freed already */
+    unsigned long thread; /* the thread that has the batch in hand */
     /* Cold. */
-    bool pinned_release; /* base.pinned is to be released, else done, when its last export goes */
+    bool pinned_release; /* when the last export of base.pinned ends, that job is released; else done */
     bool lost, woken;
     int32_t slot;
-    int64_t looked; /* by now_ns: the last look for jobs of the dead */
-    int64_t monotonic; /* ns, of tests: what is stored in busy_since; 0: the clock's */
-    uint8_t *copy; /* of a job that was adopted */
+    int64_t looked; /* when it last looked for jobs of dead workers, by now_ns */
+    int64_t monotonic; /* the value for busy_since in tests, in ns; 0: the clock's */
+    uint8_t *copy; /* the copy of an adopted job */
     int64_t copy_length; /* allocated */
-    sender unknown; /* of a released job */
-    struct Job *spare; /* kept from poll to poll */
+    sender unknown; /* the sender of released jobs */
+    struct Job *spare; /* a job object that is kept from poll to poll */
     File *lock;
     struct Worker *next_worker, *previous_worker;
 } Worker;
 
 typedef struct Job {
-    Message message; /* its owner is the worker */
+    Message message; /* message.owner is the worker */
     int32_t attempts;
     bool open; /* neither done nor released */
 } Job;
@@ -72,13 +72,13 @@ static inline job_ring *worker_rings(const Worker *self)
     return self->base.rings;
 }
 
-/* A position as spec/channel.md 9 wants it. */
+/* Whether this is a valid position (spec/channel.md 9). */
 static inline bool worker_is_position(const Worker *self, int64_t position)
 {
     return position >= 0 && position < MAX_POSITION && (position & (self->base.alignment - 1)) == 0;
 }
 
-/* Bytes of a record of this length, aligned. */
+/* The aligned size of a record of this length, in bytes. */
 static inline int64_t worker_record_size(const Worker *self, int64_t length)
 {
     return (length + self->base.alignment - 1) & -self->base.alignment;
@@ -97,64 +97,66 @@ static inline uint8_t *worker_own_slot(const Worker *self)
 
 /* take.c */
 
-/* The epoch has changed: raises and returns false. Nothing is stored. */
+/* Handle a changed epoch: raise, and return false. Stores nothing. */
 bool worker_explain_lost(Worker *self);
-/* 3, 4: false, with an exception, if the slot was taken away. */
+/* Check that the slot was not taken away (queue.md 3, 4). False with an exception. */
 static inline bool worker_still_ours(Worker *self)
 {
     FENCE_ACQUIRE(); /* 3, 5: pairs with evict (7), which raises the epoch before others take the job */
     return LIKELY(epoch_holds(&self->base.epoch)) || worker_explain_lost(self);
 }
-/* A batch is in hand from now on, for the calling thread. */
+/* Note that a batch is in the hand of the calling thread from now on. */
 void worker_has_batch(Worker *self, job_ring *ring, int64_t at, int64_t end, int32_t attempts, bool adopted,
                       int64_t now);
-/* Whether a job is there that a worker may take: without the GIL. */
+/* Whether there is a job that a worker may take. Runs without the GIL. */
 bool worker_any_job(const Worker *self);
-/* Steps 1 to 3 on all rings, or 5, of up to `limit` jobs: 1 something is in hand, 0 nothing, -1 an exception. */
+/* Take up to `limit` jobs from a ring (queue.md 3, steps 1 to 3), or adopt a job (5): 1 a job is in hand, 0 none, -1 an
+   exception. */
 int worker_find_jobs(Worker *self, Py_ssize_t limit);
-/* Step 4: self->view is the first job in hand, which counts as handed out. 1; 0 it was done, and with it the batch goes;
-   -1 an exception. */
+/* Load the first job in hand into self->view (step 4); it counts as handed out. 1; 0 the job was done, and the batch is
+   dropped; -1 an exception. */
 int worker_load_job(Worker *self);
-/* Step 5 of the first job in hand: false with an exception, and nothing stored, if the slot was taken away. */
+/* Finish the first job in hand (step 5). If the slot was taken away: stores nothing, and returns false with an
+   exception. */
 bool worker_finish_job(Worker *self);
-/* The batch in hand goes, unfinished. */
+/* Drop the batch in hand unfinished. */
 void worker_drop_batch(Worker *self);
-/* 9: without a job in hand, whatever others do meanwhile. */
+/* Whether the queue has ended (queue.md 9). For a worker without a job in hand. */
 bool worker_has_ended(const Worker *self);
 
 /* adopt.c */
 
-/* 5: true if a job of another worker is in hand now. `now` is by now_ns. */
+/* Adopt a job of a dead or evicted worker (queue.md 5). Returns whether one is in hand now. `now` is by now_ns. */
 bool worker_adopt(Worker *self, int64_t now);
-/* 5, 7: copies the record at self->at. `length` and `type` are its own: 1; 0 lapped, and the batch was dropped; -1 an
-   exception. */
+/* Copy the record at self->at, and read its `length` and `type` (queue.md 5, 7): 1; 0 lapped, and the batch was
+   dropped; -1 an exception. */
 int worker_copy_job(Worker *self, int64_t *length, int32_t *type);
 
 /* release.c */
 
-/* 8, of the first job in hand, which is loaded: 1 others may have it; 0 it stays in hand; -1 an exception. `recovers`:
-   Python code may run, if its last owner left the returns ring to be recovered. */
+/* Release the first job in hand, which is loaded (queue.md 8): 1 released, 0 it stays in hand, -1 an exception.
+   `recovers`: may recover the returns ring after the death of its last owner, which runs Python code. */
 int worker_release_job(Worker *self, bool recovers);
 
 /* job.c */
 
 Job *job_new(Worker *owner);
-/* It stands for the job that was loaded. */
+/* Make `self` the object of the job that was loaded. */
 void job_begin(Worker *worker, Job *self);
-/* Raises that a view of it is alive. NULL. */
+/* Raise that an export of the job is alive. Returns NULL. */
 PyObject *job_view_alive(void);
-/* done: false with an exception. */
+/* Finish a job. False with an exception. */
 bool job_end_as_done(Worker *worker, Job *self);
-/* release: as worker_release_job. */
+/* Release a job. Returns as worker_release_job does. */
 int job_end_as_released(Worker *worker, Job *self);
-/* The job that is handed out can be used no more. */
+/* Expire the object of the job that is handed out. */
 void worker_expire_job(Worker *self);
 
 /* jobs.c */
 
 extern const reader_kind worker_reader_kind;
 bool worker_usable(Worker *self);
-/* Raises why it cannot be used while a job is unfinished. NULL. */
+/* Raise that the worker cannot be used while a job is unfinished. Returns NULL. */
 PyObject *worker_refuse(const Reader *self);
 /* The methods poll and take. */
 PyObject *worker_poll(Worker *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
@@ -163,12 +165,12 @@ PyObject *worker_take(Worker *self, PyObject *const *args, Py_ssize_t n, PyObjec
 /* worker.c: waiting */
 
 extern const worker_kind worker_waiting_kind;
-/* What a wait set does for it now and then: 5. */
+/* Called by a wait set at intervals: looks for jobs of dead workers (queue.md 5). */
 void worker_look(Reader *self);
-/* 10, the end of what a woken worker does: wakes one more if a job is there. */
+/* Pass a wake on: wake one more worker if there is a job (queue.md 10). */
 void worker_pass_on(Worker *self);
-/* Of the workers of a channel object the slot of one that holds a job of this ring below `needed` in the hand of the
-   calling thread; -1: none does. */
+/* Find a worker of this channel object that holds a job of this ring below `needed` for the calling thread. Returns its
+   slot; -1: there is none. */
 int32_t worker_slot_here(const Memory *memory, int32_t ring, int64_t needed);
 
 PyTypeObject *make_worker_type(PyObject *module), *make_job_type(PyObject *module);

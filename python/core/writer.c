@@ -33,7 +33,8 @@ ring_writer ring_writer_make(const geometry *shape, uint8_t *base, int32_t slot,
     };
 }
 
-/* 6.1, owner record: 1 published, 0 no room. `wanted` gets the bytes that were wanted last, of it or its padding. */
+/* Publish the owner record (6.1, owner record): 1 published, 0 no room. `wanted`: the size of the record, or of its
+   padding, that needs room. */
 static int publish_owner(slot_writer *self, int64_t *wanted)
 {
     ring_writer *ring = &self->ring;
@@ -61,7 +62,7 @@ static int publish_owner(slot_writer *self, int64_t *wanted)
     return 1;
 }
 
-/* 6.2, 5, no room for n bytes: others can see who is held back, and since when. */
+/* Store blocked_since and blocked_length after n bytes found no room, so that other processes can see them (6.2, 5). */
 static void blocked(slot_writer *self, int64_t n, int64_t now)
 {
     uint8_t *slot = self->base + publisher_slot_offset(self->shape, self->slot);
@@ -81,10 +82,10 @@ void writer_unblocked(slot_writer *self)
     self->blocked = false;
 }
 
-/* 6.2, 4: whether a gate moved, of a slot that was retired or evicted. */
+/* Free the gates of retired and evicted slots (6.2, 4). Returns whether a gate moved. */
 static bool free_gates(slot_writer *self, int64_t needed)
 {
-    if (self->shape->queue) /* queue.md 4 and 7: a worker's gate says where its job lies */
+    if (self->shape->queue) /* queue.md 4 and 7: a worker's gate must stay, because it says where its job lies */
         return false;
     bool changed = retire_dead(self->shape, self->base, self->lock, self->ring.trailer, needed);
     return take_back(self->shape, self->base, self->lock, self->ring.trailer, needed) || changed;
@@ -117,7 +118,7 @@ int writer_recompute(slot_writer *self, int64_t n)
             return 1;
         }
         int64_t needed = ring_needed_gate(ring, wanted);
-        if (UNLIKELY(needed > MAX_POSITION - ring->lag)) { /* it would end beyond 2^62 */
+        if (UNLIKELY(needed > MAX_POSITION - ring->lag)) { /* the record would end beyond 2^62 */
             raise_error("CorruptRingError", "(iLs)", self->slot, (long long)ring->end, "its position nears 2^62");
             return -1;
         }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes the Python binding and the command with whole files of any bytes.
+"""Fuzzes the Python binding and the command with channel files of arbitrary bytes.
 
     python python/fuzz --runs 1000000
     python python/fuzz --seconds 15
 
-Each batch of inputs runs in a process of its own, whose files are mapped between pages that must not be touched. The
-run fails if an input makes it crash, hang, or raise what is none of the package's errors; the input is kept.
+Each batch of inputs runs in a separate process, which maps files between inaccessible pages. The run fails if an input
+makes the process crash, hang, or raise an error of another package; that input is kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import guard
 import inputs
 import target
 
-BATCH = 500  # inputs of one process
+BATCH = 500  # inputs per process
 HANG = 20  # seconds for one input
 NEEDED = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
 NEEDED += ("worker", "job", "repeat", "released", "ended", "in_hand")
@@ -60,7 +60,7 @@ def replay(folder: Path, kept: Path) -> int:
 
 
 def campaign(folder: Path, options: argparse.Namespace) -> int:
-    """Batch after batch, until enough was run or something failed."""
+    """Runs batch after batch, until enough was run or one failed."""
     begun, runs, number, failed = time.monotonic(), 0, options.seed, False
     touched: Counter[str] = Counter()
     working: dict[int, int] = {}  # pid -> number of the batch
@@ -93,7 +93,7 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
 
 
 def start(folder: Path, number: int, until: float | None) -> int:
-    """Forks a process that runs one batch; its pid."""
+    """Forks a process that runs one batch. Returns its pid."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -107,9 +107,9 @@ def start(folder: Path, number: int, until: float | None) -> int:
 
 
 def batch(folder: Path, number: int, until: float | None) -> int:
-    """In a process of its own: its exit status."""
+    """Runs one batch in this process. Returns its exit status."""
     target.TOUCHED.clear()
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a hang in C ends as well
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # so that a hang in C ends, too
     path, last = str(folder / f"{number}.ring"), str(folder / f"{number}.input")
 
     for each in range(BATCH):

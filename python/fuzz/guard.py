@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mappings between pages that nobody may touch, so that one byte read or written outside of a file ends the process."""
+"""Mappings between inaccessible pages: reading or writing one byte outside of a file kills the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GUARD = 1 << 20  # on both sides
 
 
 def guarded(file: File, length: int, *options: Any) -> Memory:
-    """As ``Memory``."""
+    """Makes a ``Memory`` with guards."""
     if not 0 < length <= os.fstat(file.fileno()).st_size:
         raise ValueError(f"a mapping of {length} bytes is not what is to be tested")
     return Memory(file, length, *options, guard=GUARD)

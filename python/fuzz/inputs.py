@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with any bytes: golden files with some of their words, bytes and lengths changed. By plain random numbers:
-nothing is shrunk here, and hypothesis would take two thirds of the time."""
+"""Makes the input files: golden files with some words, bytes and lengths changed. Uses plain random numbers, because
+inputs are not shrunk, and hypothesis would take two thirds of the time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number(random: Random) -> int:
 
 
 def places(header: Header) -> list[tuple[int, int]]:
-    """(offset, size) of what the code believes in, or must not: fields of the header, slots, trailers, counters."""
+    """Returns (offset, size) of the fields that the code reads: in header, slots, trailers and counters."""
     here = [(getattr(layout, f"HEADER_{name.upper()}"), 4 if name in WORDS else 8) for name in FIELDS]
     slots = [header.publisher_slot(k) for k in range(header.publishers + header.subscribers)]
     here += [(slot + at, size) for slot in slots for at, size in ((0, 8), (8, 8), (8, 4), (16, 4), (20, 4), (24, 8))]
@@ -70,12 +70,14 @@ QUEUE_WORDS = (
 )
 SERVICE_WORDS = ((layout.GATE_TAKEN_END, 8), (layout.GATE_OUTSTANDING, 4), (layout.GATE_EXPIRED, 8))
 SERVICES = [k for k, header in enumerate(HEADERS) if header.is_service]
-QUEUES = [k for k, header in enumerate(HEADERS) if header.is_queue]  # a quarter more: most that can happen is there
+QUEUES = [
+    k for k, header in enumerate(HEADERS) if header.is_queue
+]  # a quarter more: queues have the most code
 PLACES = [places(header) for header in HEADERS]
 
 
 def files(random: Random) -> bytes:
-    """A golden file, up to 6 changes, the header's checksum made right again half of the time."""
+    """Returns a golden file with up to 6 changes. Half of the files have a valid checksum in the header."""
     kinds = {0: QUEUES, 1: SERVICES}
     chosen = random.choice(kinds.get(random.randrange(6), range(len(SEEDS))))
     seed, header = SEEDS[chosen], HEADERS[chosen]
@@ -118,8 +120,8 @@ def change(random: Random, content: bytearray, header: Header, places: list[tupl
 
 
 def leave_in_hand(random: Random, content: bytearray, header: Header) -> None:
-    """As if a worker had died, or had been evicted, with a batch in hand, or with one that it had only announced: of
-    real positions of a ring nearly always."""
+    """Changes the file as if a worker had died or was evicted, with a batch in hand or only announced. Nearly always
+    uses valid positions of a ring."""
     ring, slot = random.randrange(header.publishers), random.randrange(1, header.subscribers)
     trailer = header.trailer(ring)
     known = [
@@ -136,12 +138,12 @@ def leave_in_hand(random: Random, content: bytearray, header: Header) -> None:
     put(content, gate + layout.GATE_ATTEMPTS, random.choice((0, 1, 5, -1, 2**31 - 1, -(2**31))), 4)
     at = header.subscriber_slot(slot)
     put(content, at + layout.SUBSCRIBER_SLOT_EVICTING, random.randrange(2), 4)
-    if random.randrange(2):  # who looks finds it taken
+    if random.randrange(2):  # the batch is taken, not only announced
         put(content, header.gate(ring, 0), max(begin, end), 8)
 
 
 def ask(random: Random, content: bytearray, header: Header) -> None:
-    """Requests, and replies, of this boot or another one: prefixes that may be true."""
+    """Adds requests and replies of this boot or another one, with plausible prefixes."""
     for _ in range(random.randrange(8)):
         ring = random.randrange(header.publishers)
         trailer = header.trailer(ring)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the fuzzer finds a read outside of the mapping: it must fail on a core that does not check the length of
-a record that a subscriber reads, and on one that does not check that of a job that a dead worker left.
-``python python/fuzz/seeded.py``; a C compiler is needed."""
+"""Shows that the fuzzer finds reads outside of the mapping. It must fail on two cores with a planted mistake: one does
+not check the length of a subscriber's record, the other that of a dead worker's job. ``python python/fuzz/seeded.py``;
+a C compiler is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def finds(name: str, check: str, mistake: str) -> bool:
-    """Whether the fuzzer fails on a core with this mistake."""
+    """Returns whether the fuzzer fails on a core with this mistake."""
     with tempfile.TemporaryDirectory(prefix="flyring-seeded-") as folder:
         build(Path(folder), name, check, mistake)
         command = [sys.executable, str(Path(__file__).parent), "--seconds", str(SECONDS), "--keep", folder]
@@ -50,7 +50,7 @@ def finds(name: str, check: str, mistake: str) -> bool:
 
 
 def build(folder: Path, name: str, check: str, mistake: str) -> None:
-    """The package with a core that holds the mistake in the place of the check."""
+    """Builds the package with a core in which the mistake replaces the check."""
     package, core = folder / "flyring", folder / "core"
     shutil.copytree(Path(flyring.__file__).parent, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     shutil.copytree(CORE, core)

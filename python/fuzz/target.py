@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with each file: everything that a process can do which attaches to it. Only the package's own errors
-may come out; a crash, or a hang, ends the process."""
+"""Uses each file in all ways in which a process can use a channel. Only the package's own errors may be raised; a crash
+or a hang ends the process."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from flyring.cli.image import open_image
 from flyring.cli.info import info
 from flyring.cli.recover import recover
 
-flyring.slots.PATIENCE = 0.0  # nobody else is there to give a slot back
-TOUCHED = Counter[str]()  # how often each operation was reached: a run that never got deep proves nothing
+flyring.slots.PATIENCE = 0.0  # no other process will free a slot
+TOUCHED = Counter[str]()  # how often each operation was reached, because a run that reaches little proves nothing
 
 
 def touch(message: Any) -> None:
-    """Reads every byte of it."""
+    """Reads every byte of the object."""
     TOUCHED["message"] += 1
     bytes(message)
 
 
 def run(path: str, content: bytes) -> None:
-    """One input. ``path`` is a file of this process alone."""
+    """Runs one input. ``path``: a file that only this process uses."""
     write(path, content)
     with contextlib.suppress(FlyringError):
         lossy(path)
@@ -83,13 +83,13 @@ def drain(subscriber: Any) -> None:
 
 
 def of_the_files_boot(content: bytes) -> Identity:
-    """What was asked before is asked still."""
+    """Returns an identity with the file's boot id, in which old requests are still valid."""
     boot = content[4096:4112]
     return Identity(boot_id=UUID(bytes=boot)) if len(boot) == 16 else Identity()
 
 
 def serve(channel: Channel) -> None:
-    """What servers and clients do: one that is evicted, and the next one."""
+    """Uses servers and clients: an evicted server, and the next one."""
     if channel.kind != "service":
         return
     kept: list[Request] = []
@@ -122,11 +122,11 @@ def serve(channel: Channel) -> None:
 
 
 def talk(server: Server, client: Client, handle: Any) -> None:
-    """Calls, streams, a deadline, a cancel."""
+    """Makes calls and streams, with a deadline and a cancel."""
     for turn in range(4):
         with contextlib.suppress(FlyringError):
             calls = [client.start(b"x" * turn, callback=ended), client.start(b"y", timeout=0 if turn == 1 else None)]
-            with contextlib.suppress(FlyringError):  # at least once has none
+            with contextlib.suppress(FlyringError):  # at-least-once services have no streams
                 calls.append(client.stream(b"z", credit=1 + turn, callback=ended))
             if turn == 2:
                 calls[0].cancel()
@@ -148,7 +148,7 @@ def ended(call: Any) -> None:
 
 
 def jobs(channel: Channel) -> None:
-    """What workers do: two of them, one of which is evicted with a job in hand."""
+    """Uses two workers, one of which is evicted with a job in hand."""
     if channel.kind != "queue":
         return
     with contextlib.suppress(FlyringError), channel.worker("first") as worker:
@@ -174,7 +174,7 @@ def jobs(channel: Channel) -> None:
 
 
 def work(worker: Worker) -> None:
-    """Takes, finishes and gives back."""
+    """Takes, finishes and releases jobs."""
     results = [None, Action.BREAK, Action.ABORT, None]
     for turn in range(6):
         with contextlib.suppress(FlyringError):
@@ -197,7 +197,7 @@ def work(worker: Worker) -> None:
 
 
 def touch_job(job: Any) -> None:
-    """Reads every byte of it."""
+    """Reads every byte of the object."""
     TOUCHED["job"] += 1
     TOUCHED["repeat"] += job.repeat
     bytes(job)
@@ -205,7 +205,7 @@ def touch_job(job: Any) -> None:
 
 
 def kept(channel: Channel) -> None:
-    """Those whose gates the file gives: a reader that begins where the file says."""
+    """Uses kept slots, whose readers begin at the file's gates."""
     for slot in range(channel.subscribers):
         fields = flyring.slots.read_slot(channel._attached.memory, channel.header.subscriber_slot(slot))
         if fields is not None and fields.flag:

@@ -93,11 +93,11 @@ def described_job(job: Job) -> dict[str, Any]:
 
 
 class ThrownError(Exception):
-    """What the handler of poll_jobs throws."""
+    """The exception that the handler of poll_jobs raises."""
 
 
 def settle() -> None:
-    """A signal that came while an exception passed through a binding's code is raised here at the latest."""
+    """Runs a few instructions, so that a signal during an exception in the binding is handled here at the latest."""
 
 
 def described_holder(holder: Holder | None) -> Answer | None:
@@ -105,7 +105,8 @@ def described_holder(holder: Holder | None) -> Answer | None:
 
 
 def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request) -> bool:
-    """Whether a request says that the verbs wait, and sleep: "wait": "block". "spin": how long they look before, ns."""
+    """Returns whether a request asks for verbs that sleep ("wait": "block"). "spin": how long they spin before, in
+    ns."""
     wait = request.get("wait", "backoff")
     if wait not in ("backoff", "block"):
         raise BadRequestError(f"wait: {wait}")
@@ -624,7 +625,7 @@ class Peer(Services):
 
 
 def ping_time(message: Message, number: int) -> int:
-    """When message `number` of a ping_pong was published."""
+    """Returns when message `number` of a ping_pong was published."""
     what = ""
     if (message.type, len(message)) != (PING_TYPE, PING.size):
         what = f"type {message.type}, {len(message)} bytes; not type {PING_TYPE}, {PING.size} bytes"
@@ -638,7 +639,7 @@ def ping_time(message: Message, number: int) -> int:
 
 
 def beside(channel: Channel, do: str, fifo: str) -> None:
-    """Waits until it is told to act."""
+    """Another thread: waits for its order, then acts."""
     with open(fifo + ".go", "rb") as go:
         if not go.read(1):
             return

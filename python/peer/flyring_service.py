@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 
 class HandlerError(Exception):
-    """What a handler throws."""
+    """The exception that a handler raises."""
 
 
 def described_request(request: flyring.Request) -> Answer:
@@ -45,7 +45,7 @@ def described_answer(answer: flyring.Answer) -> Answer:
 
 
 def carried(error: FlyringError) -> Answer:
-    """What an error of a call carries."""
+    """Returns the fields that an error of a call carries."""
     return {name: value for name in CARRIED if (value := getattr(error, name, None)) is not None}
 
 
@@ -57,7 +57,7 @@ def items_of(handler: Request) -> Iterator[bytes]:
 
 
 def act(request: flyring.Request, handler: Request) -> None:
-    """Does what ``handler`` says, but keep."""
+    """Answers a request as ``handler`` says; does not handle keep."""
     if "stream" in handler:
         request.stream(items_of(handler), handler["type"])
     elif "reply" in handler:
@@ -73,7 +73,7 @@ def act(request: flyring.Request, handler: Request) -> None:
 
 
 class Caller:
-    """A client, its calls by their handles, and what poll_client has to tell of."""
+    """A client, its calls by their handles, and the events that poll_client reports."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -85,10 +85,10 @@ class Caller:
         self.telling = False
 
     def hear(self, name: str) -> None:
-        """Something happened to a call."""
+        """Notes that something happened to a call."""
         call = self.calls.get(name)
         if call is None:
-            return  # it is forgotten
+            return  # the call was dropped
         told: Answer = {"call": name}
         try:
             item = call.next(0)
@@ -99,7 +99,7 @@ class Caller:
                 answer = call.result()
                 told |= {"is": "end-of-stream"} if self.streams[name] else {"is": "answer"} | described_answer(answer)
             else:
-                return  # result or next has given it already
+                return  # result or next has reported it already
         except FlyringError as error:
             self.told.add(name)
             told |= carried(error) | {"is": error.code}
@@ -107,7 +107,7 @@ class Caller:
 
 
 class Services:
-    """Of the peer."""
+    """The part of the peer for services."""
 
     channels: dict[str, Channel]
 
@@ -251,7 +251,7 @@ class Services:
 
         while count < most and (left := end - time.monotonic()) > 0:
             server.poll(handle, int(min(most - count, 256)), left)
-        while server.held.waiting and time.monotonic() < end:  # replies that a full ring holds back: polls send them
+        while server.held.waiting and time.monotonic() < end:  # polls send the replies that wait for room
             server.poll(handle, 0)
             time.sleep(5e-5)
         return {"count": count}
@@ -273,7 +273,7 @@ class Services:
 
 
 class ManyCalls:
-    """One ``call_many``."""
+    """The state of one ``call_many``."""
 
     def __init__(self, client: Client, request: Request) -> None:
         self.client, self.request = client, request

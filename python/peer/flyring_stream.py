@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deterministic stream of interop-tests/PEER.md: making its messages, and checking them."""
+"""Makes and checks the messages of the deterministic stream of interop-tests/PEER.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBER = 8  # bytes of a number
 
 
 def mix(state: int) -> int:
-    """SplitMix64's output for a state that was already advanced."""
+    """Returns SplitMix64's output for a state that was already advanced."""
     z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
     return z ^ (z >> 31)
@@ -27,14 +27,14 @@ def mix(state: int) -> int:
 
 @functools.cache
 def lanes(count: int) -> tuple[int, int, int]:
-    """For `count` numbers at once, each in 128 bits of one large integer: ones, masks of 64 bits, and the steps."""
+    """Constants for `count` numbers at once, each in 128 bits of one large integer: ones, 64-bit masks, and steps."""
     ones = sum(1 << 128 * k for k in range(count))
     steps = sum((k * SEED_STEP & MASK) << 128 * k for k in range(count))
     return ones, ones * MASK, steps
 
 
 def words(state: int, count: int) -> bytes:
-    """`count` outputs, the first for `state`, as little-endian bytes."""
+    """Returns `count` outputs, the first for `state`, as little-endian bytes."""
     ones, masks, steps = lanes(count)
     x = (ones * state + steps) & masks
     z = ((x ^ (x >> 30 & masks)) * 0xBF58476D1CE4E5B9) & masks
@@ -46,7 +46,7 @@ def words(state: int, count: int) -> bytes:
 def message_at(
     seed: int, i: int, least: int, most: int, fixed_type: int | None = None, numbered: bool = False
 ) -> tuple[int, bytes]:
-    """Type and payload of message i. ``numbered``: the payload begins with i."""
+    """Returns type and payload of message i. ``numbered``: the payload begins with i."""
     state = (seed * SEED_STEP + i * MESSAGE_STEP + SEED_STEP) & MASK
     length = least + mix(state) % (most - least + 1)
     state = (state + SEED_STEP) & MASK
@@ -58,12 +58,12 @@ def message_at(
 
 
 class BadStreamError(ValueError):
-    """A stream that cannot be."""
+    """The parameters of a stream are invalid."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """As a request describes it."""
+    """The parameters of a stream, as a request gives them."""
 
     seed: int
     least: int
@@ -85,12 +85,12 @@ class Stream:
 
 
 def die() -> None:
-    """As if killed: no handler runs."""
+    """Ends the process by SIGKILL, so that no cleanup runs."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class StreamMismatchError(Exception):
-    """The first wrong thing."""
+    """The first difference from the expected stream."""
 
     def __init__(self, ring: int, sequence: int, what: str) -> None:
         super().__init__(f"ring {ring}, message {sequence}: {what}")
@@ -98,7 +98,7 @@ class StreamMismatchError(Exception):
 
 
 class RingStream:
-    """What is to come in one ring, and what came. ``lost``: how many messages its subscriber has lost until now."""
+    """The expected and received messages of one ring. ``lost``: how many messages its subscriber has lost so far."""
 
     def __init__(self, request: dict[str, Any], lost: Callable[[int], int]) -> None:
         self.ring = int(request["ring"])
@@ -106,14 +106,14 @@ class RingStream:
         first = request.get("first", 0)
         if first is None and not self.stream.numbered:
             raise BadStreamError("where a stream is joined can be seen only if it is numbered")
-        self.next: int | None = first  # None: joined somewhere, and nothing was seen yet
+        self.next: int | None = first  # None: joined in the middle, and no message was received yet
         self.end = (first or 0) + int(request["count"])
         self.first: int | None = None
         self.seen = self.lost = 0
         self.lost_now, self.lost_before = lost, lost(self.ring)
 
     def skip_lost(self) -> None:
-        """Goes past what was lost since the last call."""
+        """Skips the messages that were lost since the last call."""
         now = self.lost_now(self.ring)
         if now == self.lost_before:
             return
@@ -129,7 +129,7 @@ class RingStream:
 
     @property
     def missing(self) -> int:
-        """How many are to come, at least."""
+        """Returns how many messages are still to come, at least."""
         return 1 if self.next is None else self.end - self.next
 
     def check(self, message: Message) -> None:
@@ -152,7 +152,7 @@ class RingStream:
             raise StreamMismatchError(self.ring, sequence, f"byte {at} is {data[at]:#04x}, not {expected[at]:#04x}")
 
     def count(self) -> None:
-        """What was checked last is right."""
+        """Counts the last message as right."""
         assert self.next is not None
         self.first = self.next if self.first is None else self.first
         self.next += 1
@@ -160,7 +160,7 @@ class RingStream:
 
 
 class Verifier:
-    """Checks messages, of one stream per ring, as a subscriber gets them."""
+    """Checks the messages that a subscriber gets; each ring has one stream."""
 
     def __init__(
         self,
@@ -176,14 +176,14 @@ class Verifier:
 
     @property
     def missing(self) -> int:
-        """How many messages are to come, at least; what was lost will not."""
+        """Returns how many messages are still to come, at least, without lost ones."""
         for stream in self.streams.values():
             stream.skip_lost()
         return sum(stream.missing for stream in self.streams.values())
 
     def turn(self, take: bool, limit: int) -> bool:
-        """Takes or polls some: whether there was any."""
-        if take and self.count != self.die_at:  # what take returns is consumed already
+        """Takes or polls some messages. Returns whether there were any."""
+        if take and self.count != self.die_at:  # a message from take counts as consumed
             message = self.subscriber.take(self.timeout)
             if message is not None:
                 self.check(message)
@@ -202,7 +202,7 @@ class Verifier:
         self.count += 1
 
     def counts(self) -> dict[str, int]:
-        """How many messages of each ring were right."""
+        """Returns how many messages of each ring were right."""
         return {str(ring): stream.seen for ring, stream in self.streams.items()}
 
     def rings(self) -> dict[str, dict[str, int | None]]:

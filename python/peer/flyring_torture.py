@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker of the SIGKILL torture: interop-tests/torture/WORKER.md says what it does and what it writes down."""
+"""A worker of the SIGKILL torture. interop-tests/torture/WORKER.md describes its work and its log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create(orders: dict[str, str]) -> None:
 
 
 class Reader(Worker):
-    """Reliable, kept or lossy."""
+    """A reliable, kept or lossy subscriber."""
 
     handled = 0  # messages of this poll
     polled = 0  # when it began, ns
@@ -70,7 +70,7 @@ class Reader(Worker):
         drained = False
         while not side.full() and not drained and (polls > 0 or side.stopped()):
             polls -= 1
-            last = side.stopped()  # before the poll: what the poll does not find was never published
+            last = side.stopped()  # before the poll: a message that this poll does not find was never published
             side.phase(Phase.POLLING)
             self.handled, self.polled = 0, time.monotonic_ns()
             if not subscriber.kept and self.below(8) == 0:
@@ -149,7 +149,7 @@ class Reader(Worker):
 
 
 class Operator(Worker):
-    """Evicts a slot, once."""
+    """Evicts a slot once."""
 
     def run(self) -> None:
         slot, begins = int(self.orders["slot"]), time.monotonic_ns()

@@ -10,12 +10,12 @@ import flyring
 from flyring._core import crc32c
 from flyring_torture_worker import HEADER, Kind, Phase, Worker, publisher_number
 
-LONGEST: Final = 0.4  # seconds: a time-out longer than what a death may cost
-SHORTEST_IDLE: Final = 20_000_000  # ns: what is worth an entry
+LONGEST: Final = 0.4  # seconds: a time-out that is longer than the delay by a death
+SHORTEST_IDLE: Final = 20_000_000  # ns: shorter idle times are not logged
 
 
 class BrokenError(Exception):
-    """What a handler throws."""
+    """The exception that a handler raises."""
 
 
 class JobWorker(Worker):
@@ -23,9 +23,9 @@ class JobWorker(Worker):
         super().__init__(orders)
         self.handed = 0  # jobs of this poll
         self.begun = 0  # when it began, ns
-        self.unfinished = False  # nothing became of the last job yet
-        self.returned = False  # its handler: if nothing was thrown since, it is done
-        self.silent = self.breaks = False  # it is not logged; this poll ends early
+        self.unfinished = False  # the last job is not ended yet
+        self.returned = False  # its handler has returned: the job is done unless an exception follows
+        self.silent = self.breaks = False  # silent: the job is not logged; breaks: this poll ends early
         self.last: tuple[int, ...] = ()
 
     def session(self) -> None:
@@ -50,7 +50,7 @@ class JobWorker(Worker):
         drained = leaves = False
         while not side.full() and not drained and not leaves and (polls > 0 or side.stopped()):
             polls -= 1
-            last = side.stopped()  # before the poll: what the poll does not find is not there
+            last = side.stopped()  # before the poll: a job that this poll does not find does not exist
             timeout = LONGEST if last else (0, 0.002, 0.02, LONGEST)[self.below(4)]
             side.phase(Phase.FETCHING)
             self.handed, self.begun = 0, time.monotonic_ns()
@@ -78,7 +78,7 @@ class JobWorker(Worker):
             self.side.log(Kind.IDLE, self.begun, end)
 
     def take(self, worker: flyring.Worker, timeout: float) -> bool:
-        """True: it is to leave, with the job in hand."""
+        """Takes a job. Returns True if the worker must leave with the job in hand."""
         job = worker.take(timeout)
         if job is None:
             return False
@@ -135,7 +135,7 @@ class JobWorker(Worker):
                 state = 3
             elif not state and (sender.epoch, publisher_number(sender.name)) != (epoch, publisher):
                 state = 2
-        self.linger(30)  # it has read the job, and has not said so
+        self.linger(30)  # the job is read, but not logged
         self.silent = bool(self.fault("drop"))
         self.last = (job.ring, job.position, epoch, sequence, job.attempts, state)
         self.note(Kind.JOB, *self.last, time.monotonic_ns())
@@ -154,7 +154,7 @@ class JobWorker(Worker):
         self.went_on()
 
     def went_on(self) -> None:
-        """The last job, if it was to be done, is done."""
+        """Logs that the last job is done, if it was meant to be done."""
         if not self.unfinished:
             return
         self.unfinished = False

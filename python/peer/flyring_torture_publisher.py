@@ -10,7 +10,7 @@ import flyring
 from flyring._core import crc32c
 from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, moment, publisher_number
 
-TEST_AGAIN = 1_000_000  # ns after which a publisher that is held back tests again for the dead (channel.md 6.2, 4)
+TEST_AGAIN = 1_000_000  # ns after which a publisher that is held back tests for dead readers again (channel.md 6.2, 4)
 
 
 class Publisher(Worker):
@@ -77,8 +77,8 @@ class Publisher(Worker):
         side.phase(Phase.WORKING)
 
     def insist(self, publisher: flyring.Publisher, attempt: Callable[[], bool]) -> None:
-        """Calls attempt() until it succeeds, or until it is time to stop. It spins while it is the dead who hold it
-        back, and counts its attempts; those in which the binding must test for the dead apart."""
+        """Calls attempt() until it succeeds or the worker must stop. Spins while a dead reader holds it back. Counts
+        its attempts, and separately those in which the binding must test for dead readers."""
         since = begin = delay = offers = tests = due = 0
         dead, first = -1, None
         tried = time.monotonic_ns()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all workers of the SIGKILL torture (interop-tests/torture/WORKER.md) have in common: side file, chance, naps,
-faults, and the counters in which they count."""
+"""The common parts of all workers of the SIGKILL torture (interop-tests/torture/WORKER.md): side file, random choices,
+naps, faults, and counters."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Kind = enum.IntEnum(
     "TAKEN ACKNOWLEDGED CLOSED DEAD_WAIT HELD JOINED MESSAGE LEFT EVICTED SLOT_LOST LOST COUNTER FIRST "
     "SEATED JOB DONE GIVING GIVEN IDLE",
 )
-HEADER: Final = struct.Struct("<IIqqq")  # checksum of what follows, length, publisher, epoch, sequence
+HEADER: Final = struct.Struct("<IIqqq")  # checksum of the rest, length, publisher, epoch, sequence
 NAP: Final = 20e-6
 
 
 def run_delay() -> int:
-    """What this thread waited for a processor, ns."""
+    """Returns how long this thread has waited for a processor, in ns."""
     with open("/proc/thread-self/schedstat", "rb") as file:
         return int(file.read().split()[1])
 
 
 def moment() -> tuple[int, int]:
-    """The time, and what this thread waited for a processor until then, both of one moment: read again if it waited
-    in between."""
+    """Returns the time, and how long this thread has waited for a processor until then. Reads both again if the thread
+    waited in between."""
     while True:
         delay, now = run_delay(), time.monotonic_ns()
         if run_delay() == delay:
@@ -46,7 +46,7 @@ def moment() -> tuple[int, int]:
 
 
 class Side:
-    """The file that outlives this process."""
+    """The side file, which survives the death of this process."""
 
     def __init__(self, path: str) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -114,7 +114,7 @@ class Worker:
         return int(self.random.random() * bound)
 
     def enter(self, phase: Phase, odds: int = 200) -> None:
-        """Enters a phase, and now and then stays in it for a while, so that the driver can strike there."""
+        """Enters a phase, and sometimes stays in it for a while, so that the driver can kill the process there."""
         self.side.phase(phase)
         self.linger(odds)
 
@@ -129,7 +129,7 @@ class Worker:
         return self.faults % every == 0
 
     def spin(self) -> None:
-        """For 20 us; a gap in this is the machine's doing, for nothing else runs in this thread then."""
+        """Spins for 20 us. A gap in this time is caused by the machine, because this thread does nothing else."""
         last = begin = time.monotonic_ns()
         while last - begin < 20_000:
             now = time.monotonic_ns()
@@ -137,7 +137,7 @@ class Worker:
                 self.lost_to_the_machine += now - last
             last = now
 
-    # Counters: one of its own, and one that all workers of the channel raise
+    # Counters: its own, and one that all workers of the channel increment
 
     def begin_counting(self) -> None:
         counters = self.channel.counters()
@@ -166,7 +166,7 @@ class Worker:
         assert self.own is not None
         if self.own.get_volatile() != self.total:
             raise AssertionError(f"its own counter is {self.own.get_volatile()}, not {self.total}")
-        self.side.log(Kind.COUNTER, -1)  # whatever becomes of it now
+        self.side.log(Kind.COUNTER, -1)  # logged before the increment, which a kill may prevent
         self.enter(Phase.COUNTING, 2)
         self.own.free()
         self.linger(2)
@@ -174,5 +174,5 @@ class Worker:
 
 
 def publisher_number(name: str) -> int:
-    """What a message says of its publisher: made from the name, so that a reader can compare it with the sender's."""
+    """Returns the publisher's number in messages, made from its name so that readers can compare both."""
     return crc32c(name.encode())

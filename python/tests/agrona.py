@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agrona 2.6.0's OneToOneRingBuffer, statement by statement, on a channel's ring: what stock Agrona does at one end."""
+"""Agrona 2.6.0's OneToOneRingBuffer, statement by statement, on a channel's ring: simulates a stock Agrona process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def align(value: int) -> int:
 
 
 def as_int(value: int) -> int:
-    """Java's (int)."""
+    """Converts like Java's (int)."""
     return (value + 2**31) % 2**32 - 2**31
 
 
@@ -50,7 +50,7 @@ class OneToOneRingBuffer:
         return True
 
     def try_claim(self, kind: int, length: int, write: bool = False) -> int:
-        """The index of the message, or INSUFFICIENT_CAPACITY. ``write``: the type comes later."""
+        """Returns the index of the message, or INSUFFICIENT_CAPACITY. ``write``: the type is stored later."""
         assert kind > 0 and 0 <= length <= self.max_message_length
         index = self.claim_capacity(HEADER_LENGTH + length)
         if index == INSUFFICIENT_CAPACITY:
@@ -106,8 +106,8 @@ class OneToOneRingBuffer:
         return write_index
 
     def controlled_read(self, handler: Callable[[int, bytes], object], limit: int = 2**31 - 1) -> int:
-        """With a handler that commits each message. What is contiguous is computed once: it may go on behind the ring's
-        end, in the trailer."""
+        """controlledRead, with a handler that commits each message. Computes the contiguous length only once, so it may
+        read on behind the ring's end, in the trailer."""
         messages = 0
         head = self.get(self.head)
         head_index = head & (self.capacity - 1)
@@ -130,7 +130,7 @@ class OneToOneRingBuffer:
         return messages
 
     def read(self, handler: Callable[[int, bytes], object], limit: int = 2**31 - 1) -> int:
-        """Up to the ring's end at most, as Agrona does."""
+        """read: up to the ring's end at most, like Agrona."""
         messages = read = 0
         head = self.get(self.head)
         head_index = head & (self.capacity - 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share: a private folder for channels, the golden files, and children."""
+"""Fixtures and helpers of the tests: a private folder for channels, the golden files, and child processes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from flyring import Channel, Publisher, Subscriber, layout
 SPEC = Path(__file__).resolve().parents[2] / "spec"
 GOLDEN = sorted(path for path in SPEC.glob("golden/*/*.json") if path.parent.name not in ("refused", "dead"))
 
-# Both are about time on the clock, which says nothing on a busy machine.
+# Both checks are about wall-clock time, which means nothing on a busy machine.
 settings.register_profile("flyring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("flyring")
 
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A private FLYRING_DIR on the shared-memory file system; nothing but what a test leaves there on purpose."""
+    """A private FLYRING_DIR on the shared-memory file system, without leftovers of other tests."""
     path = Path(tempfile.mkdtemp(prefix="flyring-python-test-", dir="/dev/shm"))
     monkeypatch.setenv("FLYRING_DIR", str(path))
     yield path
@@ -43,7 +43,7 @@ def golden_id(path: Path) -> str:
 
 
 def own_rings(header: dict[str, Any], slot: int) -> range:
-    """The rings on which a subscriber slot of a golden file has a gate."""
+    """Returns the rings on which a subscriber slot of a golden file has a gate."""
     if header["kind"] != layout.KIND_SERVICE:
         return range(header["publishers"])
     clients = header["publishers"] // 2
@@ -79,7 +79,7 @@ class Child:
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """SIGKILL, and reaped."""
+        """Kills the process by SIGKILL, and reaps it."""
         self.process.kill()
         self.process.wait()
 
@@ -117,7 +117,7 @@ def pair(capacity: int = 4096) -> Iterator[Pair]:
 
 
 def fill(publisher: Publisher) -> int:
-    """Publishes until there is no room: how many."""
+    """Publishes until there is no room. Returns how many messages."""
     count = 0
     while publisher.offer(b"%08d" % count):
         count += 1
@@ -125,7 +125,7 @@ def fill(publisher: Publisher) -> int:
 
 
 def in_child(work: Callable[[], None]) -> None:
-    """Runs `work` in a forked child, which must end well."""
+    """Runs `work` in a forked child, which must end without an error."""
     pid = os.fork()
     if pid == 0:
         status = 1

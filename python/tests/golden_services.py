@@ -21,17 +21,17 @@ def described(request: Request) -> dict[str, Any]:
 
 
 def with_data(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same with the hex of their data."""
+    """Returns the entries with their data as hexadecimal digits."""
     return [{**one, "data": bytes_of(one["data"]).hex()} if "data" in one else one for one in entries]
 
 
 def in_order(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """In order within a client."""
+    """Sorts requests by client, and keeps the order of each client's."""
     return sorted(requests, key=lambda request: request["client"])
 
 
 def happened(call: Call) -> dict[str, Any]:
-    """What a callback has to tell of: the next item, or the end."""
+    """Returns what a callback reports: the next item, or the end of the call."""
     stream = call._stream
     item = call.next(0) if call._has_item else None
     if item is not None:
@@ -42,7 +42,7 @@ def happened(call: Call) -> dict[str, Any]:
         return {"is": error.code, "text": error.text}
     except (flyring.ExpiredError, flyring.ServerGoneError) as error:
         return {"is": error.code, "may_have_run": error.may_have_run}
-    except (flyring.ClosedError, flyring.SlotLostError) as error:  # not told by a golden file
+    except (flyring.ClosedError, flyring.SlotLostError) as error:  # golden files do not contain this
         return {"is": error.code}
     if stream:
         return {"is": "end-of-stream"}
@@ -50,7 +50,7 @@ def happened(call: Call) -> dict[str, Any]:
 
 
 def act(request: Request, handler: dict[str, Any]) -> None:
-    """What a handler does, but keep."""
+    """Answers a request as the golden file says; does not handle keep."""
     if "reply" in handler:
         request.reply(bytes_of(handler["reply"]), handler["type"])
     elif "fail" in handler:
@@ -60,7 +60,7 @@ def act(request: Request, handler: dict[str, Any]) -> None:
 
 
 class ServiceActor:
-    """Of the Actor of test_golden.py."""
+    """The part of test_golden.py's Actor for services."""
 
     channel: Channel
     objects: dict[str, Any]
@@ -126,7 +126,7 @@ class ServiceActor:
 
 
 def requests_left(server: Server) -> list[dict[str, Any]]:
-    """What a poll hands out; all of it is kept until the end."""
+    """Returns the requests that a poll hands out; all are kept until the end."""
     kept: list[Request] = []
     server.poll(lambda request: kept.append(request.keep()))
     found = in_order([described(request) for request in kept])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For children: system calls that a sandbox refuses, by a seccomp filter that stays until the process ends."""
+"""Lets system calls fail in a child process, as in a sandbox, by a seccomp filter that stays until the process ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALLOW, FAIL = 0x7FFF0000, 0x00050000
 
 
 def refuse(number: int, error: int = errno.EPERM) -> None:
-    """This call fails from now on, in this process."""
+    """Makes this system call fail in this process from now on."""
     program = b"".join(
         struct.pack("<HBBI", *step)
         for step in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of poll_arrays and offer_array share."""
+"""Helpers of the tests of poll_arrays and offer_array."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def header(schema: int = 7, template: int = 1, version: int = 1, block: int = 62
 
 
 def read(reader: Reader, message: Any = PRICE, **options: Any) -> list[Any]:
-    """What is handed out until there is nothing more: arrays as copies, other messages as bytes."""
+    """Reads until there is nothing more. Returns arrays as copies, and other messages as bytes."""
     found: list[Any] = []
     options.setdefault("otherwise", lambda other: found.append(bytes(other)))
     while reader.poll_arrays(message, lambda array: found.append(array.copy()), **options):
@@ -48,7 +48,7 @@ def sequences(found: list[Any]) -> list[int]:
 
 
 def leaves(fields: tuple[model.Field, ...], base: int = 0) -> Iterator[tuple[list[str], int, int]]:
-    """Of every field with bytes: its path, its offset in the block, and its length."""
+    """Yields the path, offset in the block, and length of each field that has bytes."""
     for field in fields:
         if field.encoded_length == 0:
             continue

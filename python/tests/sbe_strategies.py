@@ -3,7 +3,7 @@
 
 ``schemas()`` gives the XML of a valid schema, with every feature that sbe-tool knows; ``models()`` the same, parsed;
 ``bodies(message)`` a message's content in the form of spec/messages.md 4, as ``from_dict`` takes it.
-Names are legal in Java and C++ too, and no two are alike, so that sbe-tool's codecs can be made of all of it.
+All names are unique, and valid in Java and C++, so that sbe-tool can generate codecs from each schema.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SCALARS = (*INTEGERS, "float", "double", "char")
 NAMESPACES = ("http://fixprotocol.io/2016/sbe", "http://www.fixprotocol.org/ns/simple/1.0")
 DESCRIPTIONS = ("What it is", 'Of "it" & <others>', "Größe in µm", "Two\nlines", "", '"""quoted"""', "ends with \\")
 ENCODINGS = ("US-ASCII", "UTF-8", "ISO-8859-1")
-# Names that Python (its keywords), flyweights and enums have for something else, and C++ and Java have not.
+# Names that are keywords in Python, or that flyweights or enums use themselves, but that are free in C++ and Java.
 AWKWARD = (
     "from",
     "lambda",
@@ -59,7 +59,7 @@ AWKWARD = (
 
 
 class _Writer:
-    """Draws a schema, and writes it down."""
+    """Draws a schema, and writes its XML."""
 
     def __init__(self, draw: DrawFn) -> None:
         self.draw = draw
@@ -92,7 +92,7 @@ class _Writer:
     # types
 
     def limits(self, primitive: Primitive, optional: bool) -> dict[str, object]:
-        """nullValue, minValue and maxValue, if at all; the null value is outside of the limits or in no value's way."""
+        """Draws nullValue, minValue and maxValue, or none. The null value is never one that a message needs."""
         if primitive is Primitive.CHAR:
             return {}
         found: dict[str, object] = {}
@@ -104,7 +104,7 @@ class _Writer:
         return found
 
     def encoded(self, name: str, *, constants: bool = True, arrays: bool = True) -> str:
-        """A <type> of any form."""
+        """Draws a <type> of any form."""
         attributes = self.common(name)
         primitive = PRIMITIVES[self.pick(SCALARS)]
         attributes["primitiveType"] = primitive.text
@@ -136,7 +136,7 @@ class _Writer:
         return {"sinceVersion": self.draw(st.integers(lowest, self.version))}
 
     def enum(self, name: str, top: bool) -> tuple[list[str], str]:
-        """A named type that it needs, if any, and the <enum>."""
+        """Draws an <enum>, and the named type that it needs, if any."""
         encoding = self.pick(("uint8", "char", "int8", "uint16", "int16", "int32", "uint32", "int64"))
         primitive = PRIMITIVES[encoding]
         needed: list[str] = []
@@ -295,7 +295,7 @@ SIZES = (
 
 @st.composite
 def schemas(draw: DrawFn) -> str:
-    """The XML of a valid schema. sbe-tool takes it too."""
+    """Draws the XML of a schema that is valid for Flyring and for sbe-tool."""
     writer = _Writer(draw)
     header = draw(st.sampled_from(HEADERS))
     header_type = writer.pick(("messageHeader", "Head"))
@@ -332,7 +332,7 @@ def _parse(text: str) -> SchemaModel:
 
 
 def models() -> SearchStrategy[SchemaModel]:
-    """The same, parsed; ``model.text`` is the XML. Its warnings are not shown."""
+    """Draws a schema and parses it; ``model.text`` is the XML. Warnings are not shown."""
     return schemas().map(_parse)
 
 
@@ -348,7 +348,7 @@ def _number(encoded: Encoded, optional: bool) -> SearchStrategy[Any]:
         is_float = encoded.primitive is Primitive.FLOAT
         floats: SearchStrategy[Any] = st.floats(low, high, width=32 if is_float else 64, allow_nan=False)
         if not optional or encoded.null_value == encoded.null_value:
-            standard = low == encoded.primitive.min_value  # a NaN is in no limits
+            standard = low == encoded.primitive.min_value  # a NaN is not within any limits
             floats = st.one_of(floats, st.just("NaN")) if standard else floats
         return floats.filter(lambda value: not optional or value != encoded.null_value)
     return st.integers(int(low), int(high)).filter(lambda value: not optional or value != encoded.null_value)
@@ -396,7 +396,7 @@ def _data(data: Data) -> SearchStrategy[str]:
 
 
 def bodies(block: Message | Group) -> SearchStrategy[Body]:
-    """What a message of this kind may hold, constants included, at the schema's own version."""
+    """Draws the contents of a message of this kind, constants included, at the schema's own version."""
     parts: dict[str, SearchStrategy[Any]] = {field.name: _value(field) for field in block.fields}
     parts |= {group.name: st.lists(bodies(group), max_size=3) for group in block.groups}
     parts |= {data.name: _data(data) for data in block.data}
@@ -405,7 +405,7 @@ def bodies(block: Message | Group) -> SearchStrategy[Body]:
 
 @st.composite
 def typed_messages(draw: DrawFn) -> tuple[SchemaModel, Message, Body]:
-    """A schema, a message of it, and what that holds."""
+    """Draws a schema, one of its messages, and the contents of that message."""
     model = draw(models())
     message = draw(st.sampled_from(model.messages))
     return model, message, draw(bodies(message))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of small schemas, built from parts."""
+"""Builds the texts of small schemas from parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def schema(types: str = "", members: str = FIELD, *, messages: str | None = None
 
 
 def header(*types: str) -> str:
-    """A schema with this header only."""
+    """Returns a schema that has only this header."""
     return schema().replace(HEADER, f'<composite name="messageHeader">{"".join(types)}</composite>')
 
 
@@ -77,7 +77,7 @@ def number(name: str, primitive: str, attributes: str = "") -> str:
 
 
 def sized(block_length: str = "uint16", number_in_group: str = "uint16", more: str = "") -> str:
-    """A schema with a group whose dimension has these types."""
+    """Returns a schema with a group whose dimension has these types."""
     types = composite(number("blockLength", block_length), number("numInGroup", number_in_group, more), name="D")
     return schema(types, group(attributes='name="g" id="9" dimensionType="D"'))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas, and what becomes of them.
+"""Schemas, and the verdict about each.
 
-REFUSED, WARNED and TAKEN are what sbe-tool 1.38.1 was seen to do with the same text
-(sbe.validation.stop.on.error=true); OURS_ALONE it takes, and makes codecs of that cannot work.
+REFUSED, WARNED and TAKEN are the observed verdicts of sbe-tool 1.38.1 for the same text
+(sbe.validation.stop.on.error=true). sbe-tool accepts OURS_ALONE, but makes codecs that cannot work.
 """
 
 from __future__ import annotations

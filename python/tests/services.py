@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of services share."""
+"""Helpers of the tests of services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from flyring import Channel, Client, ExpiredError, FlyringError, Request, Server, ServerGoneError, ServiceError, layout
 
 Handler = Callable[[Request], Any]
-LARGEST = 4096 // 4 - 24  # of an answer, of a ring of 4096 bytes
+LARGEST = 4096 // 4 - 24  # the largest answer, in rings of 4096 bytes
 
 
 def service(name: str = "c", **options: Any) -> Channel:
@@ -36,14 +36,14 @@ class Pair:
         self.client = channel.client("desk")
 
     def answered_by(self, handler: Handler) -> bytes:
-        """The answer to one call, whose request ``handler`` gets."""
+        """Returns the answer to one call, whose request ``handler`` gets."""
         call = self.client.start(b"price?", 7)
         assert self.server.poll(handler) == 1
         assert self.client.poll() == 1
         return bytes(call.result())
 
     def error_of(self, handler: Handler) -> str:
-        """The text of the error with which it ends."""
+        """Returns the text of the error with which the call ends."""
         with pytest.raises(ServiceError) as caught:
             self.answered_by(handler)
         return caught.value.text
@@ -56,7 +56,7 @@ def pair(**options: Any) -> Iterator[Pair]:
 
 
 def end_of(action: Callable[[], Any]) -> str:
-    """How a call ends: its code, and whether the request may have run."""
+    """Returns how a call ends: the error's code, and whether the request may have run."""
     try:
         action()
     except (ExpiredError, ServerGoneError) as error:
@@ -68,7 +68,7 @@ def end_of(action: Callable[[], Any]) -> str:
 
 @contextmanager
 def serving(server: Server, handler: Handler = echo) -> Iterator[None]:
-    """Polls in a thread of its own until the end."""
+    """Polls the server in another thread during a ``with`` block."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -91,13 +91,13 @@ def serving(server: Server, handler: Handler = echo) -> Iterator[None]:
 
 
 def poke(channel: Channel, offset: int, form: str, value: int) -> None:
-    """What a hostile process does to the mapped file."""
+    """Writes to the mapped file, like a hostile process."""
     with open(channel.path, "r+b", buffering=0) as file:
         os.pwrite(file.fileno(), struct.pack(form, value), offset)
 
 
 def record_at(channel: Channel, ring: int, position: int) -> int:
-    """Where that position of a ring lies in the file."""
+    """Returns the file offset of a position in a ring."""
     return channel.header.ring(ring) + position % channel.capacity
 
 
@@ -114,7 +114,7 @@ def room_asleep(channel: Channel, ring: int) -> bool:
 
 
 def settle(pair: Pair, seconds: float = 10) -> None:
-    """Both poll until nothing is in hand any more."""
+    """Polls both sides until the server has nothing in hand."""
     give_up = time.monotonic() + seconds
     while pair.server.held.in_hand and time.monotonic() < give_up:
         pair.client.poll()
@@ -123,5 +123,5 @@ def settle(pair: Pair, seconds: float = 10) -> None:
 
 
 def is_asleep(client: Client, channel: Channel) -> bool:
-    """For a reply, or a server."""
+    """Returns whether the client sleeps for a reply or a server."""
     return data_asleep(channel, channel.clients + client.number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message costs no allocation but its result object."""
+"""Each message allocates only its result object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def traced() -> Iterator[None]:
 
 
 def peak(action: Callable[[], object]) -> int:
-    """The most bytes that were allocated at once, less what the measurement itself takes."""
+    """Returns the peak of allocated bytes, without the measurement's own."""
 
     def measured(action: Callable[[], object]) -> int:
         before, _ = tracemalloc.get_traced_memory()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What attaching says to files that are not, or not quite, channels (spec 3.3)."""
+"""The errors of attaching to files that are not valid channels (spec 3.3)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def bad_field_id(entry: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("entry", TABLES["bad_field"], ids=bad_field_id)
 def test_a_bad_field_with_a_right_checksum_is_named(entry: dict[str, Any], folder: Path) -> None:
-    schema = "a schema" if entry["field"] in ("schema_id", "schema_version") else ""  # else id and version mean nothing
+    schema = "a schema" if entry["field"] in ("schema_id", "schema_version") else ""  # else id and version must be 0
     Channel.create("file", "inbox", schema=schema).close()
     file = folder / "file.ring"
     whole = file.read_bytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``flyring`` as its users see it: output, exit status, files that are no channels (spec/api.md)."""
+"""The command ``flyring``: output, exit status, and files that are not channels (spec/api.md)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def flyring(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """As a user who is not root and owns nothing; a user who is not root already stays who he is."""
+    """Runs a ``with`` block as a user without special rights: if root, as another user; else unchanged."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -102,7 +102,7 @@ def test_golden_files_break_no_rule_and_recover_leaves_nothing(path: Path, folde
     flyring.json("recover", "golden")
     after = flyring.json("check", "golden")
     workers = load_golden(path)["expected"]["subscribers"][1:] if is_queue(path) else []
-    in_hand = sum(gate >= 0 for worker in workers for gate in worker["gates"])  # for the next worker, not for recover
+    in_hand = sum(gate >= 0 for worker in workers for gate in worker["gates"])  # left to the next worker
     assert (after["broken"], after["left"]) == (0, in_hand)
 
 
@@ -121,7 +121,7 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
     assert (found["problem"], found["another_boot"]) == (None, True)
     foreign = {0: None, 2: "publisher", 4: "subscriber"}[expected["header"]["required_features"]]
     assert header["foreign"] == foreign
-    if foreign == "publisher":  # all that it says is claimed
+    if foreign == "publisher":  # it stores only claimed
         (ours,), (theirs,) = found["publishers"], expected["publishers"]
         assert (ours["state"], ours["published"], ours["messages"]) == ("foreign", theirs["claimed"], -1)
         ours |= {"state": "unused", "published": 0, "messages": 0}
@@ -129,7 +129,7 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
     for ours, theirs in zip(found["publishers"], expected["publishers"], strict=True):
         for field in ("epoch", "start", "name", "pid", "attached_at", "published", "claimed", "messages"):
             assert ours[field] == theirs[field], field
-        assert (ours["slot"], ours["blocked_since"]) == (theirs["ring"], 0)  # nobody lives here
+        assert (ours["slot"], ours["blocked_since"]) == (theirs["ring"], 0)  # no slot is owned
         state = "unused" if not theirs["epoch"] else "closed" if theirs["closed"] else "away"
         if header["kind"] == "queue" and ours["slot"] == header["publishers"] - 1:
             state = "returns"
@@ -144,7 +144,7 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
         assert [ours["outstanding"], ours["expired"]] == [theirs.get("outstanding", -1), theirs.get("expired", -1)]
         behind = {gate["ring"]: gate["lag_messages"] for gate in ours["gates"]}
         done = [one["messages"] for one in expected["publishers"]]
-        if header["kind"] == "queue":  # of slot 0 the jobs that nobody has taken, of a worker not known
+        if header["kind"] == "queue":  # slot 0: the jobs that no worker has taken; workers: not known
             for ring, lag in behind.items():
                 left = sum(job["from"] == ring for job in expected["jobs"])
                 in_hand = any(one["gates"][ring] >= 0 for one in expected["subscribers"][1:])
@@ -229,14 +229,14 @@ def test_who_is_blocked_by_whom(flyring: Command) -> None:
         assert ring["blocked_length"] >= 64 and ring["blocked_since"] > 0 and 0 <= ring["blocked_for"] < 60e9
         text = flyring.text("info", "full")
         assert f"BLOCKED publisher 0 (feed, pid {os.getpid()}) for " in text
-        assert "subscriber 0 (gone, nobody owns it, kept: flyring evict frees it)" in text
+        assert "subscriber 0 (gone, no process owns it, kept: flyring evict frees it)" in text
         assert f"subscriber 1 (slow, pid {os.getpid()})" in text
         (row,) = flyring.json("ls")["channels"]
         assert row["blocked"] == [0]
         channel.evict(0)
         assert flyring.json("info", "full")["publishers"][0]["blocked_by"] == [1]
         reader.poll(lambda message: None)
-        assert flyring.json("info", "full")["publishers"][0]["blocked_since"] == 0  # though it has not looked yet
+        assert flyring.json("info", "full")["publishers"][0]["blocked_since"] == 0  # before the publisher notices
         assert publisher.offer(bytes(100))
         assert "BLOCKED" not in flyring.text("info", "full")
 
@@ -305,7 +305,7 @@ def test_what_is_no_channel(kind: str, folder: Path, flyring: Command) -> None:
     assert (finding["kind"], finding["severity"], finding["section"]) == (code, "broken", "3.3")
     assert "BROKEN" in flyring.text("check", path, status=1)
     assert flyring.json("info", path, status=1)["problem"]["code"] == code
-    assert "NOT A WHOLE CHANNEL" in flyring.text("info", path, status=1)
+    assert "NOT A VALID CHANNEL" in flyring.text("info", path, status=1)
     for command, *rest in (("recover",), ("evict", "0")):
         assert flyring.text(command, path, *rest, status=2).startswith("flyring: ")
 
@@ -340,7 +340,7 @@ def test_read_permission_is_enough_to_look(folder: Path, flyring: Command) -> No
 
 
 def check_flips() -> list[tuple[int, str, str | None]]:
-    """(offset, error, field) of every header byte, as layout.toml says."""
+    """Returns (offset, error, field) of every header byte, by layout.toml."""
     table = tomllib.loads((SPEC / "layout.toml").read_text("utf-8"))["flip"]
     return [(at, one["error"], one.get("field")) for one in table for at in range(one["first"], one["last"] + 1)]
 
@@ -351,7 +351,7 @@ def test_every_flipped_header_byte_is_found(folder: Path, flyring: Command) -> N
     path = folder / "flipped.ring"
     for at, error, field in check_flips():
         if 256 < at < layout.HEADER_CRC and at % 64:
-            continue  # one of 64 of the reserved bytes
+            continue  # only every 64th of the reserved bytes is tried
         content = bytearray(golden)
         content[at] ^= 0xFF
         path.write_bytes(content)
@@ -395,7 +395,7 @@ def test_a_file_cut_anywhere(folder: Path, flyring: Command) -> None:
         found = flyring.json("info", path, status=1)
         slots = (size - layout.HEADER_LENGTH - layout.CONTROL_SLOTS) // layout.CONTROL_SLOT_LENGTH
         names = [one["name"] for one in expected["publishers"]][: max(0, slots)]
-        assert [one["name"] for one in found["publishers"]] == names, size  # what is left can still be seen
+        assert [one["name"] for one in found["publishers"]] == names, size  # the rest of the file is still shown
 
 
 def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) -> None:
@@ -431,6 +431,6 @@ def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) 
         victim.say()
         assert victim.line() == "lost"
         assert victim.end() == 0
-        assert "held nobody back" in flyring.text("evict", "evict", 1)
+        assert "held no publisher back" in flyring.text("evict", "evict", 1)
         for wrong in (2, 1000):
             assert "there are 2" in flyring.text("evict", "evict", wrong, status=2)

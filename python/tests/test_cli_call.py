@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring call`` (spec/api.md), and what other commands say of a service."""
+"""``flyring call`` (spec/api.md), and other commands on services."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRADE = ("--message", "Trade", *(f"{name}={value}" for name, value in FIELDS.ite
 
 
 class Command:
-    """Runs the command: what it printed, and its status."""
+    """Runs the command. Returns its output and status."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self.capsys = capsys
@@ -151,13 +151,13 @@ def test_create_info_ls_check_and_evict(flyring: Command) -> None:
         assert "prices, pid" in text
         assert "3 clients" in flyring("ls")
         flyring("check", "c")
-        assert "2 requests wait" not in text  # a server lives
+        assert "2 requests wait" not in text  # a server is running
         assert "3 requests wait for the next one" in flyring("evict", "c", "0")
         assert "was evicted" in flyring("info", "c")
         thread = threading.Thread(target=server.close)
         thread.start()
         thread.join()
-        assert "none lives" in flyring("info", "c")
+        assert "none is running" in flyring("info", "c")
         assert "requests wait for a server in ring 0" in flyring("info", "c")
     flyring("recover", "c")
     flyring("check", "c")
@@ -178,5 +178,5 @@ def test_recover_leaves_a_service_as_it_must_be(flyring: Command) -> None:
         both.server.close()
         flyring("recover", "c")
         with both.channel.server() as following:
-            assert following.poll(echo) == 0  # it was asked of another one
+            assert following.poll(echo) == 0  # the request was for another server
             assert following.not_run == 1

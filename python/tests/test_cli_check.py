@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring check`` on damaged and hostile files: what is wrong is named, with the rule and the place (spec/api.md)."""
+"""``flyring check`` on damaged and hostile files: it names each fault, its rule and its place (spec/api.md)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def found() -> list[Finding]:
 
 @pytest.fixture
 def file() -> Iterator[tuple[Header, Any]]:
-    """A broadcast channel of two rings with a lap of messages each, one kept and one plain subscriber, all closed;
-    and its memory to damage. Ring 0 ends at END."""
+    """A closed broadcast channel, and its memory to damage. It has two rings with a lap of messages each, one kept and
+    one plain subscriber. Ring 0 ends at END."""
     with Channel.create(
         "damaged", "broadcast", capacity=CAPACITY, publishers=2, subscribers=3, counters=4, schema="é" * 10
     ) as channel:
@@ -63,7 +63,7 @@ def file() -> Iterator[tuple[Header, Any]]:
 
 
 def damages(header: Header) -> dict[str, tuple[int, bytes, str, str]]:
-    """name -> offset, bytes to write there, kind and section of the first finding."""
+    """Returns the damages: name -> offset, bytes to write there, kind and section of the first finding."""
     trailer, data = header.trailer(0), header.ring(0)
     publisher, subscriber = header.publisher_slot(0), header.subscriber_slot(0)
     metadata, end = header.counter_metadata_offset, END
@@ -174,7 +174,7 @@ def test_the_place_is_exact(file: tuple[Header, Any]) -> None:
 
 
 def run_all(path: Path) -> None:
-    """Every command ends, with a status of its own and readable output."""
+    """Checks that every command ends with one of its statuses and readable output."""
     for command, *rest in (("info",), ("check",), ("recover",), ("check",), ("evict", "0")):
         output, error = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):

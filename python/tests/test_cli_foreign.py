@@ -36,7 +36,7 @@ def found() -> list[Finding]:
 
 @pytest.fixture
 def read_by_agrona() -> Iterator[Channel]:
-    """Ours publishes some laps, and closes; Agrona has not read the last 20 messages."""
+    """A channel in which Flyring has published some laps and closed, and Agrona has not read the last 20 messages."""
     with make("subscriber") as channel, channel.publisher("feed") as publisher:
         reader = OneToOneRingBuffer(channel)
         while publisher.position < WRITTEN * 4096:
@@ -49,7 +49,7 @@ def read_by_agrona() -> Iterator[Channel]:
 
 @pytest.fixture
 def written_by_agrona() -> Iterator[Channel]:
-    """Agrona writes some laps; ours has not read the last few, and has closed."""
+    """A channel in which Agrona has written some laps, and Flyring has not read the last messages and has closed."""
     with make("publisher") as channel, channel.subscriber("reader") as subscriber:
         writer = OneToOneRingBuffer(channel)
         while word(channel, "claimed") < WRITTEN * 4096:
@@ -69,7 +69,7 @@ def test_what_agrona_and_we_write_breaks_no_rule(read_by_agrona: Channel, flyrin
 def test_what_agrona_writes_is_walked_from_the_gate(written_by_agrona: Channel, flyring: Command) -> None:  # noqa: F811
     document = flyring.json("check", "agrona")
     assert (document["broken"], document["left"]) == (0, 0)
-    assert document["notes"] == ["subscriber 0 (reader) is kept and nobody owns it: messages wait in ring 0"]
+    assert document["notes"] == ["subscriber 0 (reader) is kept and no process owns it: messages wait in ring 0"]
     unread = word(written_by_agrona, "claimed") - word(written_by_agrona, "gate")
     assert unread > 3500
     assert unread // 112 <= document["records"] <= unread // 112 + 1  # one may be padding
@@ -128,7 +128,7 @@ def test_recover_leaves_what_agrona_writes_alone(written_by_agrona: Channel, fly
     with written_by_agrona.subscriber("reader") as subscriber:
         while subscriber.poll(lambda message: None):
             pass
-    writer.try_claim(3, 50)  # and is killed there
+    writer.try_claim(3, 50)  # Agrona is killed there
     before = Path(written_by_agrona.path).read_bytes()
     document = flyring.json("recover", "agrona")
     assert (document["done"], document["failed"], document["live"]) == ([], [], ["publisher 0 (foreign)"])
@@ -161,7 +161,7 @@ def test_recover_frees_our_own_end(child: Callable[..., Child], flyring: Command
 
 @pytest.mark.parametrize("end", ["publisher", "subscriber"])
 def test_recover_does_not_touch_the_foreign_slot(end: str, flyring: Command) -> None:  # noqa: F811
-    """Not even one that looks as if its owner had died while it took it."""
+    """Even a foreign slot that looks half-taken by a dead owner is left alone."""
     with make(end) as channel:
         slot = channel.header.publisher_slot(0) if end == "publisher" else channel.header.subscriber_slot(0)
         channel._attached.memory.store32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH, -1)
@@ -186,7 +186,7 @@ def test_a_combination_that_cannot_be_is_named(features: int, folder: Path, flyr
     assert flyring.json("info", "agrona", status=1)["problem"]["field"] == "required_features"
 
 
-# Damage: what is written where -> kind and section of a finding
+# Damage: where to write which bytes -> kind and section of a finding
 
 TRAILER = {"published", "messages_begun", "messages_done", "claimed", "head_cache", "gate", "boundary"}
 BOTH: list[tuple[str, int, str, str]] = [
@@ -235,7 +235,7 @@ def damage(channel: Channel, what: str, value: int) -> None:
     elif what.startswith("slot"):
         at = layout.SUBSCRIBER_SLOT_EVICTING if what.endswith("evicting") else layout.SUBSCRIBER_SLOT_KEPT
         memory.store32(header.subscriber_slot(0) + at, value)
-    else:  # the record at the gate, or what is behind the last one
+    else:  # the record at the gate, or the bytes behind the last record
         position = word(channel, "claimed" if what.startswith("behind") else "gate")
         at = header.ring(0) + position % channel.capacity + (4 if what.endswith("type") else 0)
         memory.store32(at, value)
@@ -271,15 +271,15 @@ def test_an_unfinished_claim_may_stand_in_the_middle(written_by_agrona: Channel)
     result = check()
     assert (result.found, result.records) == ([], 1)
     assert len(result.notes) == 1 and "unfinished" in result.notes[0]
-    writer.put_int(first - 8, 0)  # the tail is moved before anything else is written
+    writer.put_int(first - 8, 0)  # Agrona moves the tail before it writes the record
     assert (check().found, check().records) == ([], 0)
     writer.put_int(first - 8, -48)
     writer.put_int(position % 4096, 7)
-    assert [finding.kind for finding in found()] == ["record"]  # it is seen behind the unfinished one
+    assert [finding.kind for finding in found()] == ["record"]  # found behind the unfinished record
 
 
 class Racing:
-    """Memory in which something happens just before the second read."""
+    """Memory that calls a function just before the second read."""
 
     def __init__(self, memory: Memory, happens: Callable[[], None]) -> None:
         self.memory, self.happens, self.reads = memory, happens, 0
@@ -300,7 +300,7 @@ def test_what_was_overwritten_while_it_was_walked_is_not_believed(written_by_agr
         with written_by_agrona.subscriber("reader") as subscriber:
             while subscriber.poll(lambda message: None):
                 pass
-            for i in range(14):  # the old records' places become the middle of others
+            for i in range(14):  # so that old record starts lie inside new records
                 assert writer.write(1, bytes([255 - i]) * 301)
                 assert subscriber.take() is not None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring check`` on a channel that is written at full speed: no false finding, and real ones are still found."""
+"""``flyring check`` on a channel that is written at full speed: no false findings, but real faults are still found."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_found_beside_a_busy_ring(child: Callable[..., Child]) 
 
 @pytest.mark.long
 def test_words_are_read_in_an_order_in_which_the_rules_hold(child: Callable[..., Child]) -> None:
-    """At every moment: thousands of looks, none of them forgiven."""
+    """Thousands of checks without a second try."""
     with Channel.create("busy", "broadcast", capacity=4096, publishers=2, subscribers=2) as channel:
         assert [child(WRITER, name).line() for name in ("batches", "offers")] == ["ready", "ready"]
         header, memory, seen = channel.header, channel._attached.memory, set()

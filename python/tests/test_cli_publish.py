@@ -54,7 +54,7 @@ def channel_of(name: str, **options: Any) -> Channel:
 
 
 def publish(lines: bytes, *arguments: str) -> tuple[int, list[str]]:
-    """Status, and the lines of its errors."""
+    """Runs the command. Returns its status and its error lines."""
     done = subprocess.run([*COMMAND, "publish", *arguments], input=lines, capture_output=True, timeout=60, check=False)
     assert done.stdout == b""
     return done.returncode, done.stderr.decode().splitlines()
@@ -98,11 +98,11 @@ def test_typed_and_raw_lines_are_published(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (b"nonsense\n", "it is no JSON"),
+    (b"nonsense\n", "it is not JSON"),
     (b'{"message": "Trade", "body": {"price": NaN}}\n', 'NaN is not JSON: write "NaN"'),
-    (b"\xff\n", "it is no JSON"),
-    (b"[" * 100000 + b"\n", "it is no JSON"),
-    (b"[]\n", "it is no JSON object"),
+    (b"\xff\n", "it is not JSON"),
+    (b"[" * 100000 + b"\n", "it is not JSON"),
+    (b"[]\n", "it is not a JSON object"),
     (b"{}\n", 'it has neither "message" and "body", nor "type" and "data" or "text"'),
     (
         line({"message": "Quote", "body": {}}),
@@ -165,7 +165,7 @@ def test_it_waits_for_room() -> None:
         received: list[bytes] = []
         deadline = time.monotonic() + 30
         while len(received) < 500 and time.monotonic() < deadline:
-            time.sleep(0.01)  # slower than it
+            time.sleep(0.01)  # slower than the publisher
             subscriber.poll(lambda message: received.append(bytes(message)), limit=30)
         assert process.wait(30) == 0
         assert [int(data) for data in received] == list(range(500))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``flyring`` on queues: jobs that wait, jobs in hand, the dead."""
+"""The command ``flyring`` on queues: waiting jobs, jobs in hand, dead workers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_info_of_a_queue_that_works(capsys: pytest.CaptureFixture[str]) -> None:
         assert "worker 1 (busy, pid" in shown
         assert "has a job of ring 1 at 64 in hand for" in shown
         assert "handovers" in text(capsys, "info", "jobs", "--fields")
-        assert text(capsys, "check", "jobs").endswith("0 things left by the dead, 7 records walked\n")
+        assert text(capsys, "check", "jobs").endswith("0 leftovers of dead owners, 7 records walked\n")
         while publisher.offer(bytes(100)) is not None:
             pass
         assert "held by jobs that no worker has taken" in text(capsys, "info", "jobs")
@@ -120,7 +120,7 @@ def test_a_worker_that_died(child: Callable[..., Child], capsys: pytest.CaptureF
         outcome = run(capsys, "recover", "jobs")
         assert [(one["action"], one["where"]) for one in outcome["done"]] == [("announced", "subscriber 3")]
         assert outcome["jobs"] == ["subscriber 1"]
-        assert gate(channel, 0, 1) >= 0  # a worker's gate stays for who adopts the job
+        assert gate(channel, 0, 1) >= 0  # a worker's gate stays for the worker that adopts the job
         assert gate(channel, 0, 3) == -1
         with channel.worker() as worker:
             time.sleep(0.002)

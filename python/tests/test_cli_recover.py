@@ -39,7 +39,7 @@ def recovered(channel: Channel) -> Outcome:
 
 
 class Dead:
-    """A ring as a publisher leaves it that wrote a few records and died: no lock, not closed."""
+    """Makes a ring of a publisher that wrote a few records and died: its lock is free, and it is not closed."""
 
     def __init__(self, alignment: int, laps: int) -> None:
         self.channel = Channel.create(
@@ -120,7 +120,7 @@ class KilledError(Exception):
 
 
 class Limited:
-    """A memory whose process is killed before its k-th store."""
+    """A memory that simulates a kill before its k-th store."""
 
     def __init__(self, memory: Any, stores: int) -> None:
         self.memory, self.left = memory, stores
@@ -140,7 +140,7 @@ class Limited:
 
 
 def test_recover_may_be_killed_before_every_store() -> None:
-    """And it can be done again, by itself and by the next owner, with the same result."""
+    """After the kill, recover and the next owner can do it again with the same result."""
     results = set()
     for k in range(100):
         dead = Dead(64, 3)
@@ -152,7 +152,7 @@ def test_recover_may_be_killed_before_every_store() -> None:
             memory, slot = dead.memory, channel.header.subscriber_slot(1)
             for at, value in (("KEPT", 1), ("EVICTING", 1), ("NAME_LENGTH", -1)):
                 memory.store32(slot + getattr(layout, f"SUBSCRIBER_SLOT_{at}"), value)
-            memory.store64(channel.header.gate(0, 1), dead.end)  # stored by the victim of an evict, before it died
+            memory.store64(channel.header.gate(0, 1), dead.end)  # stored by the victim of an eviction before it died
             counter = channel.counters().allocate("freed", key=b"key")
             metadata = channel.header.counter_metadata_offset + 512 * counter.id
             memory.store32(metadata, layout.COUNTER_METADATA_STATE_RECLAIMED)
@@ -176,7 +176,7 @@ def test_recover_may_be_killed_before_every_store() -> None:
 
 
 def leave_a_dead_subscriber(channel: Channel) -> None:
-    """Slot 0 as one leaves it who joined and died."""
+    """Leaves slot 0 like a subscriber that joined and died."""
     memory, header = channel._attached.memory, channel.header
     slot = header.subscriber_slot(0)
     memory.add64(slot + layout.SUBSCRIBER_SLOT_EPOCH, 1)
@@ -269,7 +269,7 @@ with Channel.open("dead") as channel:
 
 @pytest.mark.long
 def test_publishers_killed_at_any_moment(child: Callable[..., Child]) -> None:
-    """What is left breaks no rule; after recover nothing is left; a kept subscriber sees every message once."""
+    """The leftovers break no rule, recover removes them, and a kept subscriber sees every message once."""
     left: set[str] = set()
     chance = random.Random(4)
     with Channel.create("dead", "broadcast", capacity=CAPACITY, publishers=1, subscribers=1) as channel:
@@ -332,7 +332,7 @@ def test_subscribers_killed_hold_nobody_back_after_recover(child: Callable[..., 
 
 
 def test_recover_beside_a_publisher_that_waits(child: Callable[..., Child]) -> None:
-    """A dead claim's ring and a dead gate are freed while another process goes on."""
+    """A ring with a dead publisher's claim, and a dead gate, are freed while another process goes on."""
     with Channel.create("dead", "broadcast", capacity=CAPACITY, publishers=2, subscribers=2) as channel:
         publisher: Publisher = channel.publisher()
         victim = child(
@@ -352,5 +352,5 @@ def test_recover_beside_a_publisher_that_waits(child: Callable[..., Child]) -> N
         assert kinds() == [("left", "claim"), ("left", "gate")]
         outcome = recover_channel(channel._attached)
         assert [one["action"] for one in outcome.done] == ["retire", "ring"]
-        assert all(publisher.offer(b"%d" % i) for i in range(200))  # nothing holds it back
+        assert all(publisher.offer(b"%d" % i) for i in range(200))  # no gate holds the publisher back
         assert found() == []

@@ -63,7 +63,7 @@ class Tail:
         return line
 
     def end(self, signal_: int | None = signal.SIGINT) -> tuple[int, str, str]:
-        """Status, and the rest of what it said."""
+        """Ends the command. Returns its status and the rest of its output."""
         if signal_ is not None:
             self.process.send_signal(signal_)
         out, error = self.out.read(), self.error.read()
@@ -131,7 +131,8 @@ Shown = Callable[..., tuple[list[dict[str, Any]], str]]
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
-    """What it says about a channel in which all was published, and its errors; in this process, to the first pause."""
+    """Runs tail in this process, until it first waits, on a channel with all messages published. Returns output and
+    errors."""
     module = import_module("flyring.cli.tail")
     monkeypatch.setattr(module, "nobody_reads", lambda: True)
     monkeypatch.setattr(module, "_LOOK", 0.01)
@@ -150,7 +151,7 @@ def test_what_was_published_before_and_what_comes(channel: Channel, tail: Callab
         old = tail("quotes", "--since-start")
         lines = [old.line() for _ in range(11)]
         new = tail("quotes")
-        while not select.select([new.out], [], [], 0.02)[0]:  # it begins with what comes next
+        while not select.select([new.out], [], [], 0.02)[0]:  # it begins with the next message
             publisher.offer(update(bid=76), 1)
         publisher.offer(update(bid=77), 1)
         for one in (old, new):
@@ -207,7 +208,7 @@ def test_filters(channel: Channel, shown: Shown, arguments: list[str], expected:
         (["--message", "Quote"], "the schema has no Quote, but PriceUpdate, Trade, Book"),
         (["--where", "bid"], "'bid' must be FIELD=VALUE"),
         (["--where", "nothing=1"], "PriceUpdate: there is no nothing"),
-        (["--where", "bid=much"], "'much' is no number, as int64 is"),
+        (["--where", "bid=much"], "'much' is not a number, as int64 needs"),
         (["--where", "instrument=1"], "instrument is a composite: name instrument.id or"),
         (["--where", "instrument.kind=BOND"], "an enum is = or != one of STOCK, FUTURE, OPTION"),
         (["--where", "instrument.kind>STOCK"], "an enum is = or !="),
@@ -263,13 +264,13 @@ def test_rings_can_be_chosen(shown: Shown) -> None:
 def test_it_goes_on_over_what_cannot_be_decoded(channel: Channel, shown: Shown) -> None:
     with channel.publisher() as publisher:
         publisher.offer(b"short", 1)
-        publisher.offer(update(), 2)  # of another template
+        publisher.offer(update(), 2)  # a message of another template
         other = bytearray(update())
-        struct.pack_into("<H", other, 4, 8)  # of another schema
+        struct.pack_into("<H", other, 4, 8)  # a message of another schema
         publisher.offer(other, 1)
         book = {"instrument": INSTRUMENT, "timestamp": 1, "levels": [], "remark": "xx"}
         wrong = from_dict(PRICES.Book, book).replace(b"xx", b"\xff\xff")  # no UTF-8
-        publisher.offer(wrong, 3)  # but that is shown
+        publisher.offer(wrong, 3)  # such text is shown all the same
         publisher.offer(from_dict(PRICES.Book, book)[:-2], 3)
         unknown = trade().replace(b"S", b"?")
         publisher.offer(unknown.replace(b"FLYR?", b"FLYRS"), 2)
@@ -304,7 +305,7 @@ def test_a_damaged_ring_is_one_line_and_the_others_go_on(tail: Callable[..., Tai
         following = tail("quotes", "--since-start")
         assert [following.line()["ring"] for _ in range(3)] == [0, 1, 2]
         header = channel.header
-        with Path(channel.path).open("r+b") as file:  # the length of the record that comes next
+        with Path(channel.path).open("r+b") as file:  # the length of the next record
             at = publishers[1].position % header.capacity
             file.seek(header.ring(1) + at)
             file.write(struct.pack("<i", 13))
@@ -318,7 +319,7 @@ def test_a_damaged_ring_is_one_line_and_the_others_go_on(tail: Callable[..., Tai
         with Path(channel.path).open("r+b") as file:  # where the next record begins
             file.seek(header.trailer(1) + 320)
             file.write(struct.pack("<q", 13))
-        later = tail("quotes", "--since-start")  # which cannot even begin with that ring
+        later = tail("quotes", "--since-start")  # it cannot start in that ring
         assert sorted(later.line()["ring"] for _ in range(4)) == [0, 0, 2, 2]
         assert "ring 1 is corrupt" in later.error.readline()
         assert later.end() == (1, "", "")
@@ -333,7 +334,7 @@ def test_losses_are_counted_and_nobody_is_held_back(tail: Callable[..., Tail], c
         assert prices == sorted(set(prices))
         attached = channel._attached
         assert all(attached.memory.load64(channel.header.gate(0, k)) < 0 for k in range(channel.subscribers))
-        writer.kill()  # in the middle of it
+        writer.kill()  # while it publishes
         status, out, error = following.end()
         assert status == 1
         assert re.search(r"flyring: lost, because overwritten before they were read: \d+ messages, \d+ bytes\n", error)
@@ -379,7 +380,7 @@ def test_read_only_it_writes_nothing_at_all(channel: Channel, tail: Callable[...
         for _ in range(11):
             following.line()
         time.sleep(0.02)
-        assert Path(channel.path).read_bytes() == before  # it waits
+        assert Path(channel.path).read_bytes() == before  # tail waits
         publisher.offer(trade(), 2)
         assert following.line()["message"] == "Trade"
         assert following.end()[0] == 0
@@ -433,7 +434,7 @@ def test_the_table(channel: Channel, tail: Callable[..., Tail]) -> None:
         assert all(row[titles.index("side") :].startswith("SELL") for row in rows)
         status, out, error = tail("quotes", "--since-start", "--table", "--count", 11).end(None)
         names = [re.split(r" {2,}", line.strip())[3] for line in out.splitlines()]
-        assert names.count("message") == 9  # whenever the template changes
+        assert names.count("message") == 9  # the titles appear whenever the template changes
         assert out.splitlines()[-1].endswith("1  ß")
 
 

@@ -95,7 +95,7 @@ def test_open_or_create_names_the_first_field_that_differs(field: str, options: 
         with pytest.raises(ChannelDiffersError) as caught:
             Channel.open_or_create("o", **(asked | options))
         with Channel.open_or_create("o", **(asked | {"schema": "<newer/>", "schema_version": 0})) as found:
-            assert found.schema == "<a/>"  # a schema is told by its id, and may be newer than what is asked for
+            assert found.schema == "<a/>"  # only the id must be equal, and the version may be newer
     assert caught.value.field == field
     assert len(caught.value.expected) <= 200
 
@@ -305,7 +305,7 @@ def test_a_file_size_limit_is_no_space_and_no_signal(folder: Path, child: Any) -
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
-    """Stands in for a file system that is not at hand."""
+    """Pretends another file system."""
     monkeypatch.setattr(system, "file_system_type", lambda fd: kind)
 
 

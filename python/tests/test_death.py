@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that die, stop, or lose their descriptors at the worst moment (spec 5, 6.7, 6.8): what others have shown to
-fail. More of it stands in test_slots.py (claims), test_evict.py (evict, join) and test_lossy.py (lapped)."""
+"""Processes that die, stop, or lose their descriptors at the worst moment (spec 5, 6.7, 6.8). These cases fail in other
+libraries. More are in test_slots.py (claims), test_evict.py (evict, join) and test_lossy.py (lapped)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_dead_claim_at_the_rings_end(child: Start, alignment: int, left: int, 
             got += everything(subscriber)
         assert victim.process.returncode == -signal.SIGKILL
         sent, position = map(int, victim.line().split())
-        assert position == 3 * 4096 - (0 if length + 8 > left else left)  # padded to the end, or before it
+        assert position == 3 * 4096 - (0 if length + 8 > left else left)  # at the ring's end, or before it
         assert got + everything(subscriber) == [b"%04d" % i for i in range(sent)]
         with channel.publisher("owner") as heir:
             assert heir.epoch == 2
@@ -137,7 +137,7 @@ def test_no_subscriber_for_many_laps_then_one() -> None:
         with channel.subscriber() as subscriber:
             assert everything(subscriber) == []
             sent = fill(publisher)
-            assert sent > 40  # it has a whole ring of room
+            assert sent > 40  # there is a whole ring of room
             assert everything(subscriber) == [b"%08d" % i for i in range(sent)]
 
 
@@ -154,7 +154,7 @@ def test_a_zombie_that_nobody_reaps_holds_nothing(child: Start) -> None:
         victim, publisher = child(code, channel.path), channel.publisher("q")
         assert victim.line() == "ready"
         fill(publisher)
-        os.kill(victim.process.pid, signal.SIGKILL)  # and no wait
+        os.kill(victim.process.pid, signal.SIGKILL)  # without waiting for its death
         give_up = time.monotonic() + 10
         while Path(f"/proc/{victim.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
             assert time.monotonic() < give_up
@@ -195,13 +195,13 @@ def test_closefrom_in_a_live_owner_loses_its_slots_and_damages_nothing(child: St
     with Channel.create("closefrom", "broadcast", capacity=4096, publishers=1, subscribers=1) as channel:
         victim = child(CLOSEFROM, channel.path)
         assert victim.line() == "closed"
-        with channel.publisher("p") as heir, channel.subscriber("s") as subscriber:  # its locks are gone
+        with channel.publisher("p") as heir, channel.subscriber("s") as subscriber:  # its locks are released
             assert subscriber.take() == b"before"
             heir.offer(b"heir")
             before = Path(channel.path).read_bytes()
             victim.say()
             assert [victim.line() for _ in range(6)] == ["slot-lost", "slot-lost", *["closed"] * 4]
-            assert victim.line() == "0"  # it closed none of the files that have its numbers now
+            assert victim.line() == "0"  # it did not close the files that have its descriptor numbers now
             assert victim.process.wait() == 0
             assert Path(channel.path).read_bytes() == before
             assert subscriber.take() == b"heir"
@@ -233,16 +233,16 @@ def test_a_spinning_publisher_gets_on_after_its_readers_were_killed(child: Start
                 os.kill(victim.process.pid, signal.SIGKILL)
             while any(probe.is_locked(header.subscriber_slot(slot)) for slot in slots):
                 assert publisher.offer(bytes(100)) is None or not probe.is_locked(header.subscriber_slot(slots[0]))
-            # The locks are free: one test of the dead is due after 1 ms, whatever this thread did before.
+            # The locks are free, so a test for dead readers is due after 1 ms in any case.
             offers, end = 1, time.perf_counter_ns() + 1_000_000
             while publisher.offer(bytes(100)) is None:
-                offers += time.perf_counter_ns() >= end  # those after the millisecond
+                offers += time.perf_counter_ns() >= end  # counts the offers after the millisecond
                 assert offers <= 2
             assert [channel._attached.memory.load64(header.gate(0, slot)) for slot in slots] == [-1] * readers
 
 
 def test_a_spinning_publisher_gets_on_with_the_first_offer_after_1_ms(child: Start) -> None:
-    """From when its dead reader's lock is free: an offer that begins 1 ms later must look for the dead (6.2, 4)."""
+    """An offer that begins 1 ms after the dead reader's lock is free must test for dead readers (6.2, 4)."""
     waits: list[float] = []
     channels = [Channel.create(f"wait-{i}", "broadcast", capacity=4096, subscribers=1) for i in range(5)]
     victims = [child(READER, channel.path) for channel in channels]
@@ -252,7 +252,7 @@ def test_a_spinning_publisher_gets_on_with_the_first_offer_after_1_ms(child: Sta
             probe, at = other._lock, channel.header.subscriber_slot(slot)
             fill(publisher)
             victim.process.kill()
-            free, begin = 0, time.perf_counter_ns()  # free: when it was first seen
+            free, begin = 0, time.perf_counter_ns()  # free: when the lock was first seen free
             while publisher.offer(bytes(500)) is None:
                 assert not free or begin - free < 1_000_000
                 if not free and not probe.is_locked(at):
@@ -283,7 +283,7 @@ def test_who_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, 
         assert other.line() == "ready"
         memory, published = channel._attached.memory, channel.header.trailer(0) + layout.TRAILER_PUBLISHED
         moved = total = turn = 0
-        last, give_up = -1, time.monotonic() + 300  # as long as a busy machine needs for both to run at a time
+        last, give_up = -1, time.monotonic() + 300  # a busy machine may rarely run both at the same time
         while turn < 60 or (min(moved / 10, total / 5000) < 1 and time.monotonic() < give_up):
             before = memory.load64(published)
             subscriber = channel.subscriber("s", kept=leave == "kept" and turn % 3 != 0)
@@ -295,7 +295,7 @@ def test_who_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, 
                 got.append(int(bytes(message)))
             assert got == list(range(got[0], got[0] + len(got)))
             if leave == "kept" and subscriber.kept and turn % 3 == 2:
-                assert got[0] == last + 1  # a kept one goes on where it was
+                assert got[0] == last + 1  # a kept subscriber continues at its position
             else:
                 assert got[0] > last
             last, total = got[-1], total + len(got)
@@ -305,7 +305,7 @@ def test_who_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, 
                 subscriber.forget()
             subscriber.close()
             turn += 1
-        assert moved >= 10  # it published while they joined
+        assert moved >= 10  # the publisher went on during the joins
         assert total >= 5000
         other.kill()
 

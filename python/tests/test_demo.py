@@ -26,7 +26,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def both(*arguments: str, program: tuple[str, ...] = ()) -> str:
-    """What ping prints."""
+    """Runs both programs. Returns ping's output."""
     pong = start(*program, "pong", *QUICK, *arguments)
     ping = start(*program, "ping", *QUICK, *arguments)
     out, err = ping.communicate(timeout=60)
@@ -190,7 +190,7 @@ def test_a_wrong_typed_answer_names_field_and_sequence(path: str, value: object)
                     setattr(getattr(update, inside[0]) if inside else update, name, value)
                 update.commit()
 
-        answer(0, False)  # to an old probe: skipped
+        answer(0, False)  # an answer to an old probe, which is skipped
         answer(5, False)
         ping.round_trip(5, 77)
         answer(5, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking a subscriber's slot away: by an operator, or by a publisher with a lag limit (spec 6.2, 6.9, 6.11)."""
+"""Eviction of subscribers, by an operator or by a publisher with a lag limit (spec 6.2, 6.9, 6.11)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_victim_is_told_and_holds_nobody_back(call: str) -> None:
             with pytest.raises(SlotLostError) as caught:
                 uses[call]()
             assert (caught.value.kind, caught.value.slot) == ("subscriber", 0)
-        with channel.subscriber("next") as heir:  # the slot is free at once, though the victim is not closed
+        with channel.subscriber("next") as heir:  # the slot is free at once, although the victim is not closed
             assert (heir.slot, evicting(channel, 0)) == (0, 0)
             assert heir.epoch == victim.epoch + 2
             victim.close()
@@ -109,7 +109,7 @@ def test_a_gate_that_was_stored_after_the_evict_is_taken_back() -> None:
             assert gates(channel, 0) == [-1]
             stored.append(message.position)
 
-        with pytest.raises(SlotLostError):  # at the end of the very poll that handed it out (6.9, 5)
+        with pytest.raises(SlotLostError):  # at the end of the poll that handed the message out (6.9, 5)
             victim.poll(handler)
         assert stored == [64]
         assert (gates(channel, 0), evicting(channel, 0)) == ([-1], 1)
@@ -141,7 +141,7 @@ def test_an_evicted_reader_never_calls_a_later_lap_corrupt() -> None:
 
         def handler(message: Message) -> None:
             channel.evict(victim.slot)
-            at = channel.header.ring(0) + 128 % 4096  # as if the next lap had written other bytes there
+            at = channel.header.ring(0) + 128 % 4096  # simulates the next lap's bytes there
             channel._attached.memory.store32(at, 5)
 
         with pytest.raises(SlotLostError):
@@ -149,7 +149,7 @@ def test_an_evicted_reader_never_calls_a_later_lap_corrupt() -> None:
         second = channel.subscriber()
         publisher.offer(b"z")
         channel._attached.memory.store32(channel.header.ring(0) + 192, 5)
-        with pytest.raises(CorruptRingError):  # without the evict it is
+        with pytest.raises(CorruptRingError):  # without the eviction it is a corrupt ring
             second.take()
 
 
@@ -163,7 +163,7 @@ def test_a_kept_slot_stays_kept_and_its_next_owner_joins() -> None:
         channel.evict(slot)  # its owner is away
         assert gates(channel, slot) == [-1, -1]
         publisher.offer(b"lost too")
-        with channel.subscriber("log", rings=[0]) as log:  # afresh, and so on the rings of its choice
+        with channel.subscriber("log", rings=[0]) as log:  # it joins, so it may choose other rings
             assert (log.slot, log.kept, log.rings) == (slot, True, (0,))
             assert (gates(channel, slot), evicting(channel, slot)) == ([publisher.position, -1], 0)
             publisher.offer(b"next")
@@ -194,7 +194,7 @@ def test_a_kept_victim_that_stores_a_gate_afterwards_is_not_resumed_there(child:
         assert (gates(channel, 0), evicting(channel, 0)) == ([64], 1)
         fill(publisher, 1000)
         time.sleep(0.002)
-        assert publisher.send(bytes(1000), timeout=5)  # retired: the gate of an evicted slot is nowhere to resume
+        assert publisher.send(bytes(1000), timeout=5)  # the evicted slot is retired, although it is kept
         with channel.subscriber("log") as log:
             assert (log.position(0), log.kept) == (publisher.position, True)
 
@@ -245,7 +245,7 @@ KILLED_AT_STORE = """
 
 
 def kill_at_each_store(child: Callable[..., Child], channel: Channel, what: str, check: Callable[[int], None]) -> int:
-    """Runs it anew, killed before its n-th store, for all n: how many stores it has."""
+    """Runs an operation again and again, killed before its n-th store, for all n. Returns how many stores it has."""
     n = 0
     while True:
         one = child(KILLED_AT_STORE, channel.path, str(n), what)
@@ -267,7 +267,7 @@ def test_an_evict_cut_off_half_way_and_the_next_owner_of_a_kept_slot(child: Call
             nonlocal sent, resumed, joined
             with channel.subscriber("log", kept=True) as log:
                 got = [bytes(message) for _ in range(5) if (message := log.take())]
-                if got:  # on all of its rings, or on none
+                if got:  # it gates all of its rings, or none
                     assert (got, log.rings) == ([b"%d" % sent], (0, 1, 2))
                     resumed += 1
                 else:
@@ -304,7 +304,7 @@ def test_a_kept_slots_join_cut_off_half_way_is_not_resumed(child: Callable[..., 
         def nowhere_to_resume() -> None:
             channel.evict(0)
             assert gates(channel, 0) == [-1, -1]
-            if not marked:  # no gate, for another reason: a join that found a corrupt ring
+            if not marked:  # without a gate for another reason: a join that found a corrupt ring
                 at = channel.header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_EVICTING
                 channel._attached.memory.store32(at, 0)
 
@@ -312,7 +312,7 @@ def test_a_kept_slots_join_cut_off_half_way_is_not_resumed(child: Callable[..., 
         nowhere_to_resume()
         stores = kill_at_each_store(child, channel, 'slots.take_subscriber_slot(attached, "log", True, None)', check)
         assert stores >= 9
-        # Only after its very last store, evicting := 0, is there somewhere to resume.
+        # Only after the last store, evicting := 0, can the next owner resume.
         assert joined == stores
 
 
@@ -382,13 +382,13 @@ def test_while_the_control_lock_is_taken_nobody_is_evicted_for_his_lag() -> None
 def test_a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less() -> None:
     with Channel.create("granted", "broadcast", capacity=4096, publishers=1) as channel:
         publisher = channel.publisher(max_lag=2048)
-        assert publisher.offer(b"x")  # nobody holds it back: up to the ring's end
+        assert publisher.offer(b"x")  # no gate holds it back, so there is room up to the ring's end
         slow, sent = channel.subscriber(), 0
         while publisher.position < 3968:
             assert publisher.offer(b"y")
             sent += 1
         lock = new_lock(channel._attached.file, channel.path)
-        with control_lock(lock, channel.path):  # or slow were evicted
+        with control_lock(lock, channel.path):  # prevents the eviction of slow
             assert publisher.offer_batch([b"z"] * 4) == 1
         lock.close()
         got: list[bytes] = []
@@ -442,7 +442,7 @@ def append_to(taken: list[Subscriber], take: Callable[[], Subscriber]) -> Callab
 
 
 def check_owner(channel: Channel, subscriber: Subscriber, publisher: Publisher) -> bool:
-    """Whether it lost its slot; if not, it is heard and it gates."""
+    """Returns whether the subscriber lost its slot. If not, checks that it gates and gets messages."""
     publisher.send(b"after", timeout=5)
     try:
         last = None
@@ -481,18 +481,18 @@ def test_retire_against_a_slots_next_owner() -> None:
         while min(outcomes.values()) < 10 and time.monotonic() < give_up:
             dead = channel.subscriber()
             fill(publisher)
-            dead._lock.close()  # as the kernel does when its owner is killed
+            dead._lock.close()  # as the kernel does at a kill
             taken: list[Subscriber] = []
-            pause = rng.random() / 125  # who waits for room looks for the dead every 4 ms
+            pause = rng.random() / 125  # a waiting publisher tests for dead readers every 4 ms
             in_two_threads(
                 lambda: publisher.send(bytes(100), timeout=10),
                 after(pause, append_to(taken, channel.subscriber)),
             )
-            outcomes[taken[0].epoch - dead.epoch] += 1  # 1: the next owner was first; 2: it was retired before
+            outcomes[taken[0].epoch - dead.epoch] += 1  # 1: the next owner came first; 2: the slot was retired first
             assert not check_owner(channel, taken[0], publisher)
             with pytest.raises(SlotLostError):
                 dead.take()
-            assert gates(channel, 0) == [publisher.position]  # the dead one took nothing back from its heir
+            assert gates(channel, 0) == [publisher.position]  # the dead owner changed no gate of the next owner
             taken[0].close()
             dead.close()
     assert min(outcomes.values()) >= 10, outcomes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock Agrona at one end of a channel (spec 6.15): the option, the header, and what is not possible with it."""
+"""Stock Agrona at one end of a channel (spec 6.15): the option, the header, and refused operations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def word(channel: Channel, name: str) -> int:
 
 
 def types(channel: Channel) -> set[int]:
-    """Of all records from the start of the ring's lap on that are still there."""
+    """Returns the types of all records of the current lap."""
     memory, base, at, found = channel._attached.memory, channel.header.ring(0), 0, set()
     while at < channel.capacity and (length := memory.load32(base + at)) > 0:
         found.add(memory.load32(base + at + 4))
@@ -73,7 +73,7 @@ def test_a_foreign_end_needs_agronas_shape(wrong: dict[str, Any], folder: Path) 
     with pytest.raises(InvalidArgumentError) as caught:
         make(**({"end": "publisher"} | wrong))
     assert caught.value.argument == "foreign"
-    with pytest.raises(InvalidArgumentError) as caught:  # the defaults are another shape
+    with pytest.raises(InvalidArgumentError) as caught:  # the defaults have another shape
         Channel.create("agrona", "inbox", foreign="subscriber")
     assert caught.value.argument == "foreign"
     assert list(folder.iterdir()) == []
@@ -101,7 +101,7 @@ FIELDS = {"kind": (layout.HEADER_KIND, 2), "alignment": (layout.HEADER_ALIGNMENT
 
 
 def changed(folder: Path, features: int, field: str | None = None) -> None:
-    """The header of a file, with its checksum made right again."""
+    """Changes the header of a file, and corrects its checksum."""
     path = folder / "agrona.ring"
     content = bytearray(path.read_bytes())
     content[16:24] = features.to_bytes(8, "little")

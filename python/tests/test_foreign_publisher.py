@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A foreign publisher (spec 6.15): we read what stock Agrona writes."""
+"""A foreign publisher (spec 6.15): Flyring reads the messages of stock Agrona."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_we_read_what_agrona_writes_over_many_laps() -> None:
             elif (index := writer.try_claim(kind, len(data))) != INSUFFICIENT_CAPACITY:
                 while i % 40 == 0 and polled(subscriber, got):
                     pass
-                assert i % 40 or got == sent  # and not what is only claimed
+                assert i % 40 or got == sent  # records that are only claimed are not read
                 writer.memory.write(writer.base + index, data)
                 if i % 3:
                     writer.commit(index)
@@ -76,12 +76,13 @@ def test_claims_that_are_committed_in_another_order_come_in_the_order_of_the_rin
 
 
 def test_padding_without_a_message_is_passed() -> None:
-    """Agrona may leave padding at the ring's end although it refused the message: the ring's start is not free."""
+    """Agrona may leave padding at the ring's end even if it refuses the message, because the ring's start is not
+    free."""
     with make("publisher") as channel, channel.subscriber() as subscriber:
         writer, got = OneToOneRingBuffer(channel), Got()
         while writer.write(1, bytes(504)):
             pass
-        polled(subscriber, got, 1)  # 512 bytes are free, all of them at the ring's start, and that is not enough
+        polled(subscriber, got, 1)  # 512 bytes are free at the ring's start, which is not enough
         claimed = word(channel, "claimed")
         assert not writer.write(2, bytes(508))
         assert word(channel, "claimed") == 4096 > claimed
@@ -120,7 +121,7 @@ def test_the_subscriber_resumes_where_a_dead_one_stored_its_gate(child: Callable
 def test_the_sender_is_not_known_and_it_never_ends() -> None:
     with make("publisher") as channel:
         memory, slot = channel._attached.memory, channel.header.publisher_slot(0)
-        memory.store64(slot, 9)  # whatever the slot says that nobody takes
+        memory.store64(slot, 9)  # the slot's word does not matter, because no process takes the slot
         memory.store32(slot + layout.PUBLISHER_SLOT_CLOSED, 1)
         with channel.subscriber() as subscriber:
             assert not subscriber.ended(0)
@@ -141,7 +142,7 @@ def test_it_resumes_even_if_somebody_said_that_the_slot_was_evicted() -> None:
         with channel.subscriber() as subscriber:
             assert subscriber.take() == b"first"
             assert word(channel, "gate") == 16
-        assert word(channel, "gate") == 16  # closing did not give it up
+        assert word(channel, "gate") == 16  # close left the gate
 
 
 @pytest.mark.parametrize("gate", [-1, -8, 4, 24, 4096, 2**62])
@@ -155,7 +156,7 @@ def test_a_gate_that_cannot_be_is_a_corrupt_ring(gate: int) -> None:
 
 
 def test_a_many_to_one_ring_cannot_be_the_publisher() -> None:
-    """It stores no zero behind its record, for its own reader zeroes what it has read."""
+    """A many to one ring stores no zero behind its record, because its own reader zeroes the bytes that it has read."""
     with make("publisher") as channel, channel.subscriber() as subscriber:
         writer, memory, data = OneToOneRingBuffer(channel), channel._attached.memory, channel.header.ring(0)
         while word(channel, "claimed") < channel.capacity:

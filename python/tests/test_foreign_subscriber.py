@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A foreign subscriber (spec 6.15): stock Agrona reads what we publish."""
+"""A foreign subscriber (spec 6.15): stock Agrona reads Flyring's messages."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ def test_agrona_reads_what_we_publish_over_many_laps() -> None:
 
 
 def test_agrona_may_read_on_behind_the_end_of_the_ring() -> None:
-    """Its controlledRead goes on there after a commit, and takes the trailer's first word for a record's length."""
+    """Agrona's controlledRead reads on there after a commit, and takes the trailer's first word for a record's
+    length."""
     with make("subscriber") as channel, channel.publisher() as publisher:
         reader, got = OneToOneRingBuffer(channel), Got()
         sent = [(1 + i, bytes([i]) * 504) for i in range(24)]  # 8 of them fill a lap exactly
         for i, (kind, data) in enumerate(sent):
             assert publisher.offer(data, kind)
             assert channel._attached.memory.load32(channel.header.trailer(0)) <= 0
-            if i % 8 != 3:  # two at a time now and then
+            if i % 8 != 3:  # sometimes two at a time
                 reader.controlled_read(lambda kind, data: got.append((kind, data)))
         assert got == sent
         assert word(channel, "gate") == word(channel, "published") == 3 * channel.capacity
@@ -83,7 +84,7 @@ def test_head_cache_is_the_gate_of_the_last_recompute() -> None:
         assert publisher.offer(bytes(56))
         assert word(channel, "head_cache") == 640
         reader.read(lambda kind, data: None, 5)
-        assert publisher.offer(bytes(56))  # there was room: nothing was recomputed
+        assert publisher.offer(bytes(56))  # there was room, so nothing was recomputed
         assert word(channel, "head_cache") == 640
         assert publisher.offer_batch([bytes(56)] * 40) == 13
         assert word(channel, "head_cache") == 960
@@ -102,7 +103,7 @@ def test_a_publisher_without_a_foreign_reader_leaves_head_cache_alone() -> None:
 
 
 def test_a_stock_writer_can_go_on_behind_our_publisher() -> None:
-    """The reason of head_cache: after 2 GiB its difference to the tail would overflow in 32 bits."""
+    """The reason for head_cache: after 2 GiB, its difference to the tail would overflow 32 bits."""
     with make("subscriber") as channel:
         memory = channel._attached.memory
         far = (1 << 33) + 4096
@@ -120,7 +121,7 @@ def test_a_stock_writer_can_go_on_behind_our_publisher() -> None:
 def test_a_held_back_publisher_never_tests_or_retires_the_foreign_slot() -> None:
     with make("subscriber") as channel, channel.publisher() as publisher:
         memory, slot = channel._attached.memory, channel.header.subscriber_slot(0)
-        memory.store32(slot + layout.SUBSCRIBER_SLOT_KEPT, 0)  # even if somebody said that it may be
+        memory.store32(slot + layout.SUBSCRIBER_SLOT_KEPT, 0)  # even if the file says that it is not kept
         while publisher.offer(bytes(56)) is not None:
             pass
         with pytest.raises(BackPressuredError):

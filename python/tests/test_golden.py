@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden files: the same operations write the same bytes, and every file is read with the expected content."""
+"""The golden files: the same operations write the same bytes, and every file has the expected contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flyring.slots import read_slot
 from flyring.system import control_lock, new_lock
 from golden_services import ServiceActor, bytes_of, in_order, requests_left
 
-# Of the layout version that is implemented here: these are also written.
+# The files of the implemented layout version, which are also written.
 CURRENT = [path for path in GOLDEN if path.parent.name == f"{layout.MAJOR}.{layout.MINOR}"]
 NEWER = [path for path in GOLDEN if path.parent.name == "newer"]
 REFUSED = sorted(SPEC.glob("golden/refused/*.json"))
@@ -125,7 +125,7 @@ class Actor(ServiceActor):
         self.objects.pop(subscriber).forget()
 
     def foreign_store(self, offset: int, data: str) -> None:
-        """What a process with other software does to the mapped file."""
+        """Writes to the mapped file, like a process with other software."""
         with open(self.channel.path, "r+b", buffering=0) as file:
             assert os.pwrite(file.fileno(), bytes.fromhex(data), offset) == len(data) // 2
 
@@ -264,7 +264,7 @@ def test_the_next_owner_takes_over_the_dead(path: Path, folder: Path) -> None:
             reader, found = actor.objects["reader"], []
             if channel.kind == "queue":
                 lock = new_lock(channel._attached.file, channel.path)
-                with control_lock(lock, channel.path):  # nobody adopts
+                with control_lock(lock, channel.path):  # so that no worker adopts the job
                     assert jobs_left(channel, reader, actor.jobs.get("reader")) == sorted_jobs(point["finds"]), what
                 continue
             if channel.kind == "service":
@@ -365,7 +365,7 @@ def check_counters(channel: Channel, expected: dict[str, Any]) -> None:
 
 
 def check_still_there(channel: Channel, expected: dict[str, Any]) -> None:
-    """What a lossy reader finds that starts at the oldest message which is still there."""
+    """Checks what a lossy reader gets that starts at the oldest message still there."""
     with Channel.open(channel.path, read_only=True) as read_only:
         for wanted in expected["still_there"]:
             with read_only.lossy_subscriber([wanted["ring"]], "oldest") as reader:
@@ -384,7 +384,7 @@ def check_still_there(channel: Channel, expected: dict[str, Any]) -> None:
 
 
 def check_jobs(channel: Channel, expected: dict[str, Any]) -> None:
-    """What a worker gets that attaches, until there is nothing more: in order within a ring."""
+    """Checks the jobs that a new worker gets until there are no more: in order within a ring."""
     if channel.kind != "queue":
         return
     header, memory = channel.header, channel._attached.memory
@@ -394,7 +394,7 @@ def check_jobs(channel: Channel, expected: dict[str, Any]) -> None:
 
 
 def check_requests(expected: dict[str, Any]) -> None:
-    """What a server hands out that takes its place in the boot of the file: in another one nobody asks any more."""
+    """Checks the requests that a new server hands out in the boot of the file. In another boot there are none."""
     identity = Identity(boot_id=UUID(expected["boot_id"]))
     with Channel.open("golden", _identity=identity) as channel:
         header, memory = channel.header, channel._attached.memory
@@ -403,7 +403,7 @@ def check_requests(expected: dict[str, Any]) -> None:
 
 
 def jobs_left(channel: Channel, worker: Any, job: Any, timeout: float = 0) -> list[dict[str, Any]]:
-    """What a worker has in hand, and then gets until there is nothing more; each is done."""
+    """Returns the jobs that a worker has in hand, and then gets until there are no more. Finishes each."""
     header, memory, found = channel.header, channel._attached.memory, []
     while (job := job or worker.take(timeout=timeout)) is not None:
         ring = next(r for r in range(header.publishers) if memory.load64(header.gate(r, worker.slot)) >= 0)
@@ -414,12 +414,12 @@ def jobs_left(channel: Channel, worker: Any, job: Any, timeout: float = 0) -> li
 
 
 def sorted_jobs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By the ring that they were taken from, then by what identifies them."""
+    """Sorts jobs by the ring from which they were taken, then by ring and position."""
     return sorted(jobs, key=lambda job: (job["from"], job["ring"], job["position"]))
 
 
 def check_foreign(channel: Channel, expected: dict[str, Any]) -> None:
-    """The slot at whose end is other software cannot be taken (6.15)."""
+    """Checks that the slot of a foreign end cannot be taken (6.15)."""
     foreign = {0: None, 2: "publisher", 4: "subscriber"}[expected["header"]["required_features"]]
     assert channel.foreign == foreign
     if foreign is not None:

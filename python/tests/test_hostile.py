@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files filled with anything by another process: one clear error, never a crash, a hang, a read outside (spec 9)."""
+"""Files with arbitrary bytes from another process give a clear error, never a crash, a hang or a read outside (9)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_lossy_reader_takes_a_quarter_of_the_ring_and_passes_more_that_is_no_m
 
 @pytest.mark.parametrize("call", ["take", "poll"])
 def test_a_lapped_lossy_reader_does_not_take_a_stale_length_for_a_broken_rule(call: str) -> None:
-    """The length at the cursor belongs to a later lap, and may be anything: the lap test comes first."""
+    """The length at the cursor belongs to a later lap and may have any value, so the lap test comes first."""
     with (
         Channel.create("stale", "broadcast", capacity=4096, publishers=1) as channel,
         channel.publisher() as publisher,
@@ -221,7 +221,7 @@ def test_counts_that_never_agree_are_given_up_and_tried_again() -> None:
         channel.publisher() as publisher,
     ):
         reader = channel.lossy_subscriber(when_lapped="newest")
-        words(channel, 0, messages_done=-1)  # as if it stopped, or died, within step 7
+        words(channel, 0, messages_done=-1)  # as if the publisher stopped or died within step 7
         late = channel.lossy_subscriber(when_lapped="newest")
         assert late.take(timeout=0.01) is None
         for _ in range(100):
@@ -236,7 +236,7 @@ def test_counts_that_never_agree_are_given_up_and_tried_again() -> None:
         assert late.take() is None
         words(channel, 0, messages_done=done)
         assert (reader.take(), reader.lost_messages(0)) == (None, 100)
-        assert (late.take(), late.lost_messages(0)) == (None, 0)  # it began with the first read that agreed
+        assert (late.take(), late.lost_messages(0)) == (None, 0)  # it began at the first consistent read
         publisher.offer(b"next")
         assert reader.take() == b"next"
         assert late.take() == b"next"
@@ -256,7 +256,7 @@ def test_a_ring_of_padding_or_of_lies_about_laps_does_not_hang_a_lossy_reader() 
 
         liar, stop = channel.lossy_subscriber([1]), threading.Event()
 
-        def lie() -> None:  # always lapped, and always something further on to jump to
+        def lie() -> None:  # the reader is always lapped, and can always jump further
             at = 64
             while not stop.is_set():
                 at += 64
@@ -269,7 +269,7 @@ def test_a_ring_of_padding_or_of_lies_about_laps_does_not_hang_a_lossy_reader() 
             for _ in range(200):
                 try:
                     liar.poll(lambda message: None)
-                except CorruptRingError:  # it looked twice within one lie
+                except CorruptRingError:  # it looked twice between two changes
                     jumps += liar.lost_bytes(1) > 0
                     liar.close()
                     liar = channel.lossy_subscriber([1])
@@ -304,7 +304,7 @@ def use_as_worker(channel: Channel) -> None:
 
 
 def use_everything(channel: Channel) -> None:
-    """Whatever the file says, only this package's errors come out."""
+    """Uses all operations, and lets only this package's errors pass."""
 
     def handler(message: Message) -> None:
         assert len(bytes(message)) == len(message) <= channel.capacity
@@ -350,7 +350,7 @@ def use_everything(channel: Channel) -> None:
     queue = channel.kind == "queue"
     if queue:
         use_as_worker(channel)
-    for slot in range(int(queue), channel.subscribers if channel.foreign is None else 0):  # slot 0 of a queue: nobody's
+    for slot in range(int(queue), channel.subscribers if channel.foreign is None else 0):  # not a queue's slot 0
         channel.evict(slot)
     for counter in channel.counters():
         assert len(counter.label) <= 380
@@ -394,7 +394,7 @@ def test_any_bytes_at_all_are_attached_or_refused(data: Any, folder: Path) -> No
 
 @pytest.mark.parametrize("claimed", [1 << 23, 1 << 25])
 def test_a_ring_full_of_small_records_is_walked_quickly(claimed: int) -> None:
-    """By its next publisher, under the control lock: up to a quarter of the ring; more is refused unseen."""
+    """The next publisher walks the ring under the control lock: a quarter of it at most, and refuses more at once."""
     with Channel.create("walk", "broadcast", capacity=1 << 25, publishers=1, alignment=8, counters=0) as channel:
         with open(channel.path, "r+b", buffering=0) as file:
             file.seek(channel.header.ring(0))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every constant and offset is that of spec/layout.toml, and nothing else is there. The C core's file is generated from
-the same page; the spec suite compares it."""
+"""layout.py has the constants and offsets of spec/layout.toml, and no others. The spec suite compares the C core's
+file, which is generated from the same page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closing, threads, forks, the end of the process; views never outlive their memory, and nothing leaks."""
+"""Close, threads, forks, and the end of the process. Exports never outlive their memory, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -347,7 +347,7 @@ def test_a_second_interpreter_is_refused() -> None:
 
 
 def as_array(buffer: Any, dtype: Any = numpy.uint8) -> Any:
-    """numpy's stubs for Python 3.11 know only the buffers of the standard library."""
+    """Hides a buffer's type: numpy's stubs for Python 3.11 know only the buffers of the standard library."""
     return numpy.frombuffer(buffer, dtype=dtype)
 
 
@@ -387,7 +387,7 @@ def test_a_view_that_outlives_its_handler_is_reported_and_stays_what_it_was(keep
             for attempt in (subscriber.take, lambda: subscriber.poll(lambda message: None), subscriber.close):
                 with pytest.raises(ViewAliveError):
                     attempt()
-            fill(publisher)  # what room there is; never over the view
+            fill(publisher)  # fills the free room, which does not include the exported bytes
         kept.clear()
         gc.collect()
         first = subscriber.take()
@@ -471,7 +471,7 @@ def test_a_message_whose_handler_raised_is_consumed_and_the_error_gets_out() -> 
             publisher.offer(b"%d" % i)
 
         def handler(message: Message) -> None:
-            view = message.data  # alive in the traceback's frame
+            view = message.data  # the traceback's frame keeps it alive
             raise LookupError(bytes(view).decode())
 
         with pytest.raises(LookupError, match=r"^0$") as caught:

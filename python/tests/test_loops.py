@@ -70,7 +70,7 @@ def test_fileno_is_readable_while_something_may_be_there() -> None:
             reader = make()
             fd = reader.fileno()
             assert reader.fileno() == fd
-            assert is_readable(fd)  # until a look says that nothing is there
+            assert is_readable(fd)  # readable until a poll finds nothing
             for _ in range(20):
                 assert reader.take() is None
                 assert not is_readable(fd)
@@ -127,7 +127,7 @@ def test_evict_makes_it_readable() -> None:
             subscriber.take()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns of threads
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns of forks with threads
 def test_a_forked_child_has_no_helper_until_it_needs_one() -> None:
     with pair() as (_, publisher, subscriber):
         fd = subscriber.fileno()
@@ -157,7 +157,7 @@ def test_one_helper_thread_serves_all() -> None:
         names = []
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(FileNotFoundError), open(f"/proc/self/task/{task}/comm") as file:
-                names.append(file.read().strip())  # unless it has ended meanwhile
+                names.append(file.read().strip())  # the thread may have ended meanwhile
         return names.count("flyring-waits")
 
     assert helpers() == 0
@@ -255,7 +255,7 @@ def test_a_receive_that_is_cancelled_has_consumed_nothing(run: Callable[[Main], 
 @pytest.mark.parametrize("run", LOOPS)
 @pytest.mark.parametrize("way", ["receive", "async for"])
 def test_cancelled_at_random_each_message_comes_once(run: Callable[[Main], None], way: str) -> None:
-    """By anyio's cancelling, which each of the loops knows."""
+    """Cancels with anyio, which works in each of the loops."""
     count = 300
 
     async def main() -> None:
@@ -322,7 +322,7 @@ def test_cancelled_at_random_a_send_publishes_all_or_nothing(run: Callable[[Main
 
 @pytest.mark.parametrize("run", [run_asyncio, run_uvloop])
 def test_a_wait_for_that_times_out_at_any_moment_loses_nothing(run: Callable[[Main], None]) -> None:
-    """asyncio.wait_for around both ends: what was sent comes once, and in order."""
+    """asyncio.wait_for around both ends: each message that was sent comes once, and in order."""
     count = 200
 
     async def main() -> None:
@@ -400,7 +400,7 @@ def test_what_ends_a_wait_ends_receive(run: Callable[[Main], None]) -> None:
             waits = Waits(lambda: time.sleep(0.01) or publisher.offer(b"still here"))
             message = None
             while message is None:
-                with contextlib.suppress(ChannelReplacedError):  # it says so again after 100 ms
+                with contextlib.suppress(ChannelReplacedError):  # raised again after 100 ms
                     message = await subscriber.receive()
             assert message == b"still here"
             waits.end()
@@ -409,7 +409,7 @@ def test_what_ends_a_wait_ends_receive(run: Callable[[Main], None]) -> None:
 
 
 def rename_another_over(channel: Channel) -> None:
-    """As others than Flyring do: nobody is told."""
+    """Replaces the file as a program other than Flyring does, without a hint."""
     with Channel.create("another", "broadcast") as another:
         os.rename(another.path, channel.path)
 
@@ -449,7 +449,7 @@ def test_what_ends_a_wait_ends_each_asynchronous_one(run: Callable[[Main], None]
                     await wait(publisher, subscriber)
                 ended = time.monotonic()
                 acts.end()
-                assert ended - acts.ended < 1  # 100 ms; room: 20 ms
+                assert ended - acts.ended < 1  # the limit is 100 ms; for room 20 ms
 
     run(main)
 
@@ -459,7 +459,7 @@ def test_what_ends_a_wait_ends_each_asynchronous_one(run: Callable[[Main], None]
 def test_what_ends_a_wait_makes_fileno_readable(end: str, kind: str) -> None:
     error, act = ASYNC_ENDS[end]
     if (end, kind) == ("evict", "lossy_subscriber"):
-        return  # it has no slot
+        return  # a lossy subscriber has no slot
     with Channel.create("select", "broadcast") as channel:
         reader = getattr(channel, kind)()
         fd = reader.fileno()
@@ -468,7 +468,7 @@ def test_what_ends_a_wait_makes_fileno_readable(end: str, kind: str) -> None:
         start = time.monotonic()
         act(channel, reader)
         assert is_readable(fd, 10)
-        assert time.monotonic() - start < 1  # 100 ms
+        assert time.monotonic() - start < 1  # the limit is 100 ms
         with pytest.raises(error):
             reader.take()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading without a slot: what is delivered is whole, and what is lost is counted exactly (spec 6.10)."""
+"""Reading without a slot: delivered messages are intact, and lost ones are counted exactly (spec 6.10)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ RAMP = bytes(range(256)) * 5
 
 
 def numbered(i: int, length: int) -> bytes:
-    """A number, and bytes that belong to no other number."""
+    """Returns a number, followed by bytes that are unique to it."""
     return i.to_bytes(4, "little") + RAMP[i * 31 & 0xFF :][:length]
 
 
@@ -75,7 +75,7 @@ def append_number(to: list[int]) -> Callable[[Message], None]:
 
 
 class Truth:
-    """Compares what is delivered, and what is said to be lost, with what was published."""
+    """Compares the delivered messages, and the counts of lost ones, with the published messages."""
 
     def __init__(self, reader: LossySubscriber, alignment: int, published: int = 0) -> None:
         self.reader, self.alignment = reader, alignment
@@ -92,7 +92,7 @@ class Truth:
         assert number >= self.next
         self.delivered += 1
         self.next = number + 1
-        # All that was passed over on the way to this one is counted, no more, no less.
+        # The skipped messages, and no others, are counted as lost.
         assert self.reader.lost_messages(0) == self.next - self.first - self.delivered
         self.laps = max(self.laps, self.reader.lost_bytes(0))
         self.bytes += -(-(8 + len(message)) // self.alignment) * self.alignment
@@ -123,7 +123,7 @@ def test_what_is_lost_is_counted_exactly(alignment: int, read: Read) -> None:
         assert truth.delivered + reader.lost_messages(0) == len(truth.sent)
         assert truth.delivered > 1000
         assert truth.laps > 100 * 4096
-        # Bytes: what was neither lost nor delivered was padding, or the owner record.
+        # Bytes that were neither lost nor delivered are padding, or the owner record.
         rest = publisher.position - truth.start - reader.lost_bytes(0) - truth.bytes
         assert 0 <= rest < publisher.position / 4
         assert (reader.lost_messages(1), reader.lost_bytes(1)) == (0, 0)
@@ -186,20 +186,20 @@ def test_a_publisher_at_full_speed_in_another_process(child: Callable[..., Child
             assert reader.lost_messages(0) == next_number - delivered
 
         for turn in range(12):
-            # Fewer than the ring holds: all are delivered.
+            # Fewer messages than the ring holds: all are delivered.
             before = delivered
             other.say("20")
             total = int(other.line())
             while read(reader, check):
                 pass
             assert delivered == before + 20
-            # Several laps: it loses some.
+            # Several laps: the reader loses some.
             other.say("1000")
             total = int(other.line())
             while read(reader, check):
                 pass
             assert delivered + reader.lost_messages(0) == total
-            # Several laps while it reads: whatever happens is counted.
+            # Several laps while it reads: all losses are counted.
             total += 1000 + 500 * turn
             other.say(str(1000 + 500 * turn))
             while delivered + reader.lost_messages(0) < total:
@@ -210,7 +210,7 @@ def test_a_publisher_at_full_speed_in_another_process(child: Callable[..., Child
         other.process.stdin.close()  # type: ignore[union-attr]
         assert other.line() == "closed"
         assert reader.ended(0)
-        assert jumps >= 11  # after the last laps there may be no message that shows it
+        assert jumps >= 11  # after the last laps, a loss may not show in any message
         assert reader.lost_bytes(0) > 12 * 65536
 
 
@@ -222,7 +222,7 @@ def test_lapped_while_the_ring_looks_empty() -> None:
             reader = channel.lossy_subscriber(when_lapped="newest")
             cursor = reader.position(0)
             sent = 0
-            # Cleared ahead up to the very place where the reader looks: a length of 0, that of the next lap.
+            # Cleared ahead up to the reader's cursor: the length 0 there belongs to the next lap.
             while memory.load64(header.trailer(0) + layout.TRAILER_CLAIMED) < cursor + 4096:
                 publisher.offer(b"x")
                 sent += 1
@@ -251,7 +251,7 @@ def test_the_very_lap_counts_for_the_zero_behind_it_is_written_first(read: Read)
             assert (len(got), reader.lost_messages(0)) == (delivered + 1, 0)
         publisher.offer(b"y")
         cursor, delivered = reader.position(0), len(got)
-        memory.store64(claimed, cursor + 4096)  # its zero, 4 bytes at the cursor, may be there already
+        memory.store64(claimed, cursor + 4096)  # the zero of the next lap may be at the cursor already
         while read(reader, got.append):
             pass
         assert (len(got), reader.lost_messages(0)) == (delivered, 4 - delivered)
@@ -276,7 +276,7 @@ def test_the_oldest_message_that_is_still_there(alignment: int) -> None:
                 assert got == list(range(len(everything.sent) - len(got), len(everything.sent)))
                 assert (reader.lost_messages(0), reader.lost_bytes(0)) == (0, 0)
                 late += start > 0
-                # An eighth, what is cleared ahead, and what does not fit at the ring's end: more is never given away.
+                # At most an eighth, the bytes cleared ahead, and the ring's unused end are given up.
                 if late:
                     assert publisher.position - start >= 4096 - 512 - 512 - 320 - 512
             with channel.lossy_subscriber(start="now") as reader:
@@ -363,7 +363,7 @@ def test_a_message_overwritten_while_it_was_peeked_at_is_not_valid() -> None:
         for _ in range(100):
             publisher.offer(b"later")
         assert message is not None
-        assert bytes(message) != b"1"  # it lies in the ring
+        assert bytes(message) != b"1"  # the message lies in the ring
         assert not reader.valid()
         assert (reader.lost_messages(0), reader.position(0)) == (102, publisher.position)
         publisher.offer(b"next")
@@ -397,7 +397,7 @@ def test_views_that_outlive_their_handler_are_reported(keep: Callable[[Message],
         message = reader.peek()
         assert message is not None
         view = message.data
-        assert reader.valid()  # asked before the view is gone: that is allowed
+        assert reader.valid()  # valid may be called while the export is alive
         for use in uses:
             with pytest.raises(ViewAliveError):
                 use()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The test peer's streams are those of interop-tests/PEER.md, and it finds what is wrong with one."""
+"""The test peer makes the streams of interop-tests/PEER.md, and finds errors in streams."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_one_message_to_and_fro() -> None:
             assert (answer["ok"], answer["count"]) == (True, 200)
             assert 0 < answer["longest"] <= answer["seconds"] * 1e9
             late = answer["late"]
-        assert late == 200  # of the second
+        assert late == 200  # of the second stream
         wrong = both(ping | {"first": True, "count": 1}, {"op": "offer", "publisher": "p", "data": "05" + "00" * 15})
         assert (wrong[0]["error"], wrong[0]["ring"], wrong[0]["sequence"]) == ("mismatch", 1, 0)
         assert peers[1].answer(json.dumps({"op": "take", "subscriber": "s"}))["ok"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers as processes: streams that are joined in the middle, lost in part, cut off by death (interop-tests/PEER.md)."""
+"""Peers as processes: streams with late joins, losses and deaths (interop-tests/PEER.md)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Process:
         return answer
 
     def dies(self) -> None:
-        """Without another word."""
+        """Waits until the peer has died, without another answer."""
         assert self.process.stdout is not None
         assert self.process.stdout.read() == ""
         assert self.process.wait(10) == -signal.SIGKILL
@@ -70,7 +70,7 @@ def peer() -> Iterator[Callable[[], Process]]:
 
 @pytest.fixture
 def channel(peer: Callable[[], Process]) -> tuple[Process, Process]:
-    """Two peers with the channel "c" attached, of 16 KiB."""
+    """Two peers that are attached to the channel "c", whose rings have 16 KiB."""
     a, b = peer(), peer()
     a.call("create", channel="c", name="c", kind="broadcast", capacity=16384, publishers=1)
     assert b.call("open", channel="c", name="c")["foreign"] is None
@@ -106,7 +106,7 @@ def test_a_publisher_dies_in_a_message_and_another_publishes_it(
     a.dies()
     heir = peer()
     heir.call("open", channel="c", name="c")
-    # The dead one's claim is known: its name, its epoch, and padding where the message would have been.
+    # The dead publisher's name and epoch are known, and its claim became padding.
     assert heir.call("publisher", channel="c", publisher="p", name="feed")["epoch"] == 2
     heir.call("publish_stream", publisher="p", how=how, **(STREAM | {"first": last, "count": 600 - last}))
     answer = b.answer()
@@ -142,7 +142,7 @@ def test_what_a_lossy_subscriber_lost_is_told_exactly(how: str, channel: tuple[P
     a, b = channel
     a.call("publisher", channel="c", publisher="p")
     b.call("lossy_subscriber", channel="c", subscriber="l")
-    a.call("publish_stream", publisher="p", how="mix", **STREAM)  # some laps
+    a.call("publish_stream", publisher="p", how="mix", **STREAM)  # several laps
     stream = {"ring": 0} | STREAM | {"count": 20_000}
     b.send("verify_stream", subscriber="l", streams=[stream], how=how, seconds=60)
     a.call("publish_stream", publisher="p", how="mix", **(STREAM | {"first": 600, "count": 19_400}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue: jobs, and what is done with them (spec/queue.md, spec/api.md, Worker)."""
+"""A queue: taking, finishing and releasing jobs (spec/queue.md, spec/api.md, Worker)."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_done_twice_and_bytes_behind_it() -> None:
         for call in (job.done, job.release, lambda: bytes(job), lambda: job.data):
             with pytest.raises(ClosedError):
                 call()
-        assert job.sender.epoch == 1  # what it was stays known
+        assert job.sender.epoch == 1  # the sender stays known
         assert (job.type, job.attempts) == (1, 0)
 
 
@@ -232,10 +232,10 @@ def test_a_view_must_not_outlive_its_job() -> None:
             worker.poll(lambda job: kept.append(job.data))
         with pytest.raises(ViewAliveError):
             worker.take()
-        assert gate(channel, 0, 1) >= 0  # its bytes are protected
+        assert gate(channel, 0, 1) >= 0  # the gate protects the job's bytes
         assert bytes(kept[0]) == b"two"
         kept.pop().release()
-        assert worker.take() is None  # and it is done
+        assert worker.take() is None  # the job is done
         assert gate(channel, 0, 1) == -1
 
 
@@ -253,7 +253,7 @@ def test_jobs_are_context_managers() -> None:
             job.done()
         publisher.offer(b"three")
         with take(worker) as job:
-            job.done()  # by itself
+            job.done()  # the handler ends the job itself
         assert worker.take() is None
 
 
@@ -270,7 +270,7 @@ def test_poll_takes_a_batch() -> None:
         def meanwhile(job: Job) -> None:
             got.append(bytes(job))
             if job == b"1":
-                assert all_jobs(other) == [b"4", b"5"]  # of a batch of three the others are taken
+                assert all_jobs(other) == [b"4", b"5"]  # the other two of a batch of three are taken
 
         assert worker.poll(meanwhile, 3) == 3
         assert got == [b"0", b"1", b"2", b"3"]
@@ -298,7 +298,7 @@ def test_actions_of_handlers() -> None:
         publisher.offer_batch([b"%d" % k for k in range(4)])
         actions = iter([Action.CONTINUE, Action.BREAK])
         assert worker.poll(lambda job: next(actions), 4) == 2
-        assert worker.poll(lambda job: Action.ABORT, 4) == 0  # released, and not counted
+        assert worker.poll(lambda job: Action.ABORT, 4) == 0  # released, so it is not counted
         got: list[tuple[bytes, int]] = []
 
         def note(job: Job) -> Action:
@@ -311,7 +311,7 @@ def test_actions_of_handlers() -> None:
         with pytest.raises(InvalidArgumentError) as caught:
             worker.poll(lambda job: 3)  # type: ignore[arg-type, return-value]
         assert caught.value.argument == "action"
-        assert worker.take() is None  # it counts as done
+        assert worker.take() is None  # the job counts as done
 
 
 def test_an_aborted_job_that_its_handler_ended_counts() -> None:
@@ -403,7 +403,7 @@ def test_a_released_job_keeps_its_identity() -> None:
 def test_release_without_room_stays_in_hand() -> None:
     with queue() as channel:
         publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
-        while True:  # until the returns ring is full
+        while True:  # releases until the returns ring is full
             publisher.offer(bytes(900))
             job = take(worker)
             if not job.release():
@@ -411,7 +411,7 @@ def test_release_without_room_stays_in_hand() -> None:
         place = identity(job)
         with pytest.raises(ClosedError):
             job.done()
-        again = take(worker)  # the same job, once more
+        again = take(worker)  # the same job again
         assert identity(again) == (*place[:2], place[2] + 1)
         assert not again.release()
         again = take(worker)
@@ -420,7 +420,7 @@ def test_release_without_room_stays_in_hand() -> None:
         taken = all_jobs(other)
         assert taken and set(taken) == {bytes(900)}
         publisher.offer(b"next")
-        assert take(worker).attempts == 0  # the number belonged to that job
+        assert take(worker).attempts == 0  # the count belonged to the other job
 
 
 def test_release_while_another_releases_stays_in_hand() -> None:
@@ -451,12 +451,12 @@ def test_a_job_inside_a_batch_that_cannot_be_released() -> None:
             released = True
             while released:
                 publisher.offer(bytes(size))
-                with channel.worker() as filler:  # a new one looks at ring 0 first
+                with channel.worker() as filler:  # a new worker begins with ring 0
                     released = take(filler).release()
                     if not released:
                         take(filler).done()
         others = [channel.worker() for _ in range(50)]
-        held = [job for other in others if (job := other.take()) is not None]  # what lies there, which stays
+        held = [job for other in others if (job := other.take()) is not None]  # the jobs there, which stay in hand
         publisher.offer_batch([b"a", b"b", b"c"])
         got: list[tuple[bytes, int]] = []
 
@@ -470,7 +470,7 @@ def test_a_job_inside_a_batch_that_cannot_be_released() -> None:
                 assert not job.release()
             return Action.CONTINUE
 
-        assert worker.poll(note, 3) == 1  # a; the poll ends with b, which would come again at once
+        assert worker.poll(note, 3) == 1  # a; b ends the poll, because it would come again at once
         with pytest.raises(ZeroDivisionError):
             worker.poll(note, 3)
         assert worker.poll(note, 3) == 1
@@ -668,7 +668,7 @@ def test_flush_waits_for_what_is_done() -> None:
         with pytest.raises(flyring.TimedOutError):
             publisher.flush(0)
         assert job.release()
-        publisher.flush(0)  # another ring's
+        publisher.flush(0)  # the open job is of another ring
         take(worker).done()
 
 
@@ -800,7 +800,7 @@ def test_iteration() -> None:
                 got.append((bytes(job), job.attempts))
                 raise ZeroDivisionError
         got += [(bytes(job), job.attempts) for job in worker]
-        assert got == [(b"0", 0), (b"1", 0), (b"1", 1), (b"2", 0), (b"1", 2), (b"3", 0)]  # the rings take turns
+        assert got == [(b"0", 0), (b"1", 0), (b"1", 1), (b"2", 0), (b"1", 2), (b"3", 0)]  # rings are read in turn
         assert worker.ended
 
 

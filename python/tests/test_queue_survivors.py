@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of a worker that dies, is evicted, throws or is disturbed (spec/queue.md 5 to 8)."""
+"""Workers that die, are evicted, raise, or are interrupted, and their jobs (spec/queue.md 5 to 8)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ else:
 
 
 def adopted(worker: Worker) -> Job:
-    """A job that another one had."""
+    """Waits for a job that another worker had."""
     job = worker.take(timeout=2)
     assert job is not None
     return job
@@ -73,7 +73,7 @@ def test_the_job_of_a_killed_worker_is_handed_out_again(child: Callable[..., Chi
         assert victim.line() == "one"
         assert all_jobs(worker) == [b"two"]
         time.sleep(0.002)
-        assert worker.take() is None  # it lives
+        assert worker.take() is None  # the other worker is alive
         victim.kill()
         job = adopted(worker)
         assert (bytes(job), job.attempts, job.repeat, job.sender.name) == (b"one", 1, True, "feed")
@@ -132,7 +132,7 @@ def test_a_dead_workers_job_holds_its_producer_until_somebody_adopts_it(child: C
         fill(publisher)
         for _ in range(3):
             time.sleep(0.002)
-            assert publisher.offer(bytes(56)) is None  # never retired
+            assert publisher.offer(bytes(56)) is None  # a worker with a job is never retired
         assert gate(channel, 0, 1) >= 0
         worker = channel.worker()
         assert worker.slot == 1
@@ -140,7 +140,7 @@ def test_a_dead_workers_job_holds_its_producer_until_somebody_adopts_it(child: C
 
 
 def forge(channel: Channel, ring: int, slot: int, position: int, end: int, attempts: int = 0) -> None:
-    """What a worker that died would have left."""
+    """Writes what a dead worker would have left."""
     memory, at = channel._attached.memory, channel.header.gate(ring, slot)
     memory.store32(at + layout.GATE_ATTEMPTS, attempts)
     memory.store64(at + layout.GATE_TAKEN_END, end)
@@ -300,16 +300,16 @@ def test_release_recovers_a_returns_ring_whose_owner_died() -> None:
         publisher.offer_batch([b"one", b"two"])
         memory, trailer = channel._attached.memory, channel.header.trailer(1)
         published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
-        memory.store64(trailer + layout.TRAILER_CLAIMED, published + 128)  # killed behind its announce
+        memory.store64(trailer + layout.TRAILER_CLAIMED, published + 128)  # killed after step 3
         assert take(worker).release()
         assert memory.load64(trailer + layout.TRAILER_PUBLISHED) == published + 192
-        assert all_jobs(worker) == [b"one", b"two"]  # the rings take turns
+        assert all_jobs(worker) == [b"one", b"two"]  # rings are read in turn
         memory.store64(trailer + layout.TRAILER_CLAIMED, 13)
         publisher.offer(b"three")
         job = take(worker)
         with pytest.raises(CorruptRingError):
             job.release()
-        assert bytes(job) == b"three"  # what is refused has changed nothing
+        assert bytes(job) == b"three"  # the refused call has changed nothing
         job.done()
 
 
@@ -428,16 +428,16 @@ def test_dropped_objects() -> None:
         publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
         publisher.offer_batch([b"one", b"two"])
         job = take(worker)
-        del job  # nobody can end it now
+        del job  # no code can end it now
         with pytest.raises(ViewAliveError):
             worker.take()
-        del worker  # but its close gives it back
+        del worker  # its close releases the job
         assert sorted(all_jobs(other)) == [b"one", b"two"]
         worker = channel.worker()
         publisher.offer(b"three")
         job = take(worker)
         del worker
-        assert bytes(job) == b"three"  # it keeps its worker
+        assert bytes(job) == b"three"  # the job keeps its worker alive
         job.done()
 
 
@@ -531,7 +531,7 @@ def test_another_thread_is_kept_out() -> None:
                     call()
             with pytest.raises(ViewAliveError):
                 worker.close()
-            worker.drain()  # may come from anywhere
+            worker.drain()  # drain is thread-safe
         finally:
             go.set()
         assert waits.end() == 1
@@ -557,7 +557,7 @@ def test_a_close_beside_done_of_another_thread() -> None:
             begin.wait()
             worker.close()
             again = other.take()
-            assert (again is None) == done.end()  # done, or another's
+            assert (again is None) == done.end()  # done, or adopted by another worker
             if again is not None:
                 assert (bytes(again), again.attempts) == (b"%d" % k, 1)
                 again.done()

@@ -31,7 +31,7 @@ from flyring import (
 from test_queue import all_jobs, queue, take
 from waits import Waits, until, word
 
-SOON = 0.09  # less than a cap: somebody woke it
+SOON = 0.09  # less than a cap, so it was woken
 
 
 def asleep(channel: Channel) -> int:
@@ -39,7 +39,7 @@ def asleep(channel: Channel) -> int:
 
 
 def sleeping(channel: Channel, call: Callable[[], Any]) -> Waits:
-    """A call that sleeps until somebody wakes it."""
+    """Starts a call, and waits until it sleeps."""
     waits = Waits(call)
     until(lambda: asleep(channel))
     time.sleep(0.005)
@@ -141,7 +141,7 @@ def test_a_worker_that_does_not_wake(child: Callable[..., Child]) -> None:
         waits = sleeping(channel, lambda: worker.take(timeout=10))
         began = time.monotonic()
         publisher.offer(b"one")
-        assert finish(prompt(waits, began)) == b"one"  # it looks every millisecond
+        assert finish(prompt(waits, began)) == b"one"  # the worker looks every millisecond
         publisher.close()
         publisher, other = channel.publisher(), quiet.worker()
         publisher.offer(b"two")
@@ -159,7 +159,7 @@ def test_a_producer_looks_often_while_a_worker_does_not_wake() -> None:
             pass
         waits = Waits(lambda: publisher.send(bytes(900), timeout=10))
         until(lambda: word(channel, layout.CONTROL_ROOM_ASLEEP) & 1)
-        time.sleep(1.2)  # from then on it looks every 20 ms, but for such workers
+        time.sleep(1.2)  # then a publisher looks only every 20 ms, except for such workers
         began = time.monotonic()
         take(other).done()
         assert waits.end() > 0
@@ -250,7 +250,7 @@ def test_close_evict_and_replace_end_a_wait() -> None:
         with pytest.raises(ChannelReplacedError):
             publisher.offer(b"one")
         assert publisher.offer(b"one")
-        assert finish(take(worker)) == b"one"  # it works as before
+        assert finish(take(worker)) == b"one"  # the worker still works
 
 
 def test_a_signal_ends_a_wait_and_passes_the_wake_on() -> None:
@@ -333,7 +333,7 @@ def test_a_wait_set_passes_its_wake_on() -> None:
         time.sleep(0.02)
         began = time.monotonic()
         publisher.offer(b"one")
-        assert finish(prompt(waits, began)) == b"one"  # though the set's caller takes nothing
+        assert finish(prompt(waits, began)) == b"one"  # although the set's caller takes no job
         publisher.offer(b"two")
         assert first.end() == [worker]
 
@@ -426,11 +426,11 @@ def test_async_iteration() -> None:
 
 
 def test_the_async_worker_that_is_left_passes_its_wake_on() -> None:
-    """A loop that does not come round must not keep a job from a worker that sleeps."""
+    """An event loop that is busy elsewhere must not keep a job from a sleeping worker."""
     with queue() as channel:
         publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
         worker.fileno()
-        assert worker.take() is None  # armed, and never looked at again
+        assert worker.take() is None  # armed, but not polled again
         waits = Waits(lambda: other.take(timeout=10))
         time.sleep(0.03)
         began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits in vain finds out that another channel has got the name (spec 6.13)."""
+"""Waiting objects find out that another channel has the name now (spec 6.13)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ EVERY = layout.POLLS_TO_LOOK
 
 @contextmanager
 def replaced() -> Iterator[tuple[Channel, Channel]]:
-    """A channel, and the one that has its name now."""
+    """A channel, and the channel that has its name now."""
     with Channel.create("name", "broadcast", capacity=4096) as old:
         old.publisher("p").close()
         with Channel.create("other", "broadcast", capacity=8192) as new:
-            os.rename(new.path, old.path)  # others than Flyring do this without a word to anybody
+            os.rename(new.path, old.path)  # other programs do this without a hint
             yield old, new
 
 
@@ -49,7 +49,7 @@ def test_who_replaces_or_unlinks_a_channel_tells_its_publishers() -> None:
         with Channel.replace("orphan", "broadcast", capacity=4096) as new:
             assert successor(old) == layout.SUCCESSOR_REPLACED
             sent = 0
-            with pytest.raises(ChannelReplacedError) as caught:  # nobody holds it back: it looks once a lap
+            with pytest.raises(ChannelReplacedError) as caught:  # not held back: it looks once a lap
                 while sent < 100:
                     sent += publisher.offer(b"x" * 40) is not None
             assert caught.value.channel_id == new.id
@@ -57,10 +57,10 @@ def test_who_replaces_or_unlinks_a_channel_tells_its_publishers() -> None:
             assert publisher.offer(b"not sticky")
             unlink("orphan")
             assert successor(new) == layout.SUCCESSOR_UNLINKED
-            with new.publisher() as other:  # nobody has the name: go on
+            with new.publisher() as other:  # no channel has the name, so it goes on
                 assert all(other.offer(b"x" * 40) for _ in range(200))
     Path(channel_path("broken")).write_bytes(b"FLYRING\0" + bytes(4088))
-    unlink("broken")  # a hint is for whole channels
+    unlink("broken")  # only a valid channel gets the hint
 
 
 def successor(channel: Channel) -> int:
@@ -75,7 +75,7 @@ def test_each_4096th_idle_poll_looks(make: Any, call: str) -> None:
         calls: dict[str, Callable[[], Any]] = {"take": reader.take, "poll": lambda: reader.poll(print)}
         poll = calls[call]
         with old.publisher() as publisher:
-            for _ in range(2):  # not sticky, and it looks again
+            for _ in range(2):  # it is raised again after the next look
                 for _ in range(EVERY - 1):
                     assert not poll()
                 with pytest.raises(ChannelReplacedError) as caught:
@@ -83,7 +83,7 @@ def test_each_4096th_idle_poll_looks(make: Any, call: str) -> None:
                 assert (caught.value.code, caught.value.path, caught.value.channel_id) == ("replaced", old.path, new.id)
             publisher.offer(b"still works")
             assert poll()
-            for i in range(EVERY - 1):  # in a row: the message began it anew
+            for i in range(EVERY - 1):  # in a row, because the message reset the count
                 assert not poll(), i
             publisher.offer(b"x")
             assert poll()
@@ -105,7 +105,7 @@ def test_a_peek_that_finds_nothing_is_an_idle_poll() -> None:
     [
         *(("take", wait) for wait in ("block", "spin", "yield", "backoff")),
         *(("poll", wait) for wait in ("spin", "yield")),
-        pytest.param("poll", "backoff", marks=pytest.mark.long),  # as take: one loop
+        pytest.param("poll", "backoff", marks=pytest.mark.long),  # the same loop as take
     ],
 )
 def test_a_wait_finds_out(make: Any, wait: Any, call: str) -> None:
@@ -115,7 +115,7 @@ def test_a_wait_finds_out(make: Any, wait: Any, call: str) -> None:
         with pytest.raises(ChannelReplacedError):
             reader.take(timeout=30) if call == "take" else reader.poll(print, timeout=30)
         assert time.monotonic() - start < 20
-        assert reader.take() is None  # not sticky
+        assert reader.take() is None  # raised once, and then it works
 
 
 def test_a_publisher_that_is_held_back_finds_out() -> None:
@@ -126,7 +126,7 @@ def test_a_publisher_that_is_held_back_finds_out() -> None:
         with pytest.raises(ChannelReplacedError) as caught:
             publisher.offer(bytes(100))
         assert caught.value.channel_id == new.id
-        assert publisher.offer(bytes(100)) is None  # not sticky
+        assert publisher.offer(bytes(100)) is None  # raised once, and then it works
         for attempt in (
             lambda: publisher.send(bytes(100), timeout=10),
             lambda: publisher.claim(100, timeout=10),
@@ -160,10 +160,10 @@ def test_a_publisher_that_waits_is_told_each_time_and_works_on(verb: str) -> Non
                 with pytest.raises(ChannelReplacedError):
                     WAITS[verb](publisher)
                 assert time.monotonic() - start < 1
-            assert len(drain(subscriber)) == sent  # and nothing else
+            assert len(drain(subscriber)) == sent  # no other messages
             done = False
             while not done:
-                with contextlib.suppress(ChannelReplacedError):  # at most once in a millisecond
+                with contextlib.suppress(ChannelReplacedError):  # raised at most once per millisecond
                     WAITS[verb](publisher)
                     done = True
             assert len(drain(subscriber)) == (verb != "flush")

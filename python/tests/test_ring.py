@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes in comes out: sizes, wraps, order, back-pressure, batches, claims, kept slots."""
+"""Messages arrive as they were sent: sizes, wraps, order, back-pressure, batches, claims, kept slots."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_prefetch_changes_no_byte_whatever_the_publisher_is_doing(alignment: i
         claim.commit()
         publisher.close()
         prefetch_changes_nothing()
-    publisher.prefetch()  # of a file that is mapped no more
+    publisher.prefetch()  # after the file was unmapped
 
 
 def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
@@ -178,13 +178,13 @@ def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
         while publisher.offer(bytes(56)) is not None:
             count += 1
             fast.take()
-        assert count == 62  # 64 records, less the owner record and the 8 bytes behind the last
+        assert count == 62  # 64 records, without the owner record and the 8 bytes behind the last one
         holder = publisher.held_by()
         assert holder is not None
         assert (holder.slot, holder.name, holder.live, holder.kept) == (slow.slot, "slow", True, False)
         assert holder.position == slow.position(0)
         time.sleep(0.003)
-        assert publisher.offer(bytes(56)) is None  # alive, so it is waited for, however long
+        assert publisher.offer(bytes(56)) is None  # the reader is alive, so it is not evicted
         assert publisher.try_claim(56) is None
         with pytest.raises(flyring.BackPressuredError, match="'slow'") as caught:
             publisher.claim(56, timeout=0.001)
@@ -400,13 +400,13 @@ def test_a_handler_may_return_an_action() -> None:
                 with pytest.raises(InvalidArgumentError, match=f"type {type(other).__name__}; return None") as caught:
                     poll(b"x", other)
                 assert caught.value.argument == "action"
-                assert subscriber.take() is None  # it counts as consumed
+                assert subscriber.take() is None  # the message counts as consumed
             if isinstance(subscriber, flyring.LossySubscriber):
                 assert subscriber.lost_messages(0) == subscriber.lost_bytes(0) == 0
 
 
 def gates(channel: Channel) -> tuple[int, int]:
-    """The gate of subscriber slot 0 on ring 0, and the count beside it."""
+    """Returns the gate of subscriber slot 0 on ring 0, and the count beside it."""
     at = channel.header.gate(0, 0)
     return channel._data.load64(at), channel._data.load64(at + layout.GATE_COUNT)
 
@@ -467,7 +467,7 @@ def test_a_handler_may_return_what_it_got_only_if_nothing_of_it_stays() -> None:
 
 
 def wrong_reads(subscriber: Any) -> list[Callable[[], Any]]:
-    """Calls of a subscriber's or lossy subscriber's with arguments that are refused."""
+    """Returns calls of a subscriber or lossy subscriber with invalid arguments."""
     return [
         lambda: subscriber.poll(print, 0),
         lambda: subscriber.poll(print, timeout=-1),
@@ -521,7 +521,7 @@ def wrong_offers(publisher: Any) -> list[Callable[[], Any]]:
 
 
 def wrong_flushes(publisher: Any) -> list[Callable[[], Any]]:
-    """A flush beside a claim is allowed."""
+    """Returns flushes with invalid arguments; a valid flush is allowed while a claim is open."""
     return [
         lambda: publisher.flush(-1),
         lambda: publisher.flush("soon"),

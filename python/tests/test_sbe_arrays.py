@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of typed messages as numpy arrays: what is in them (spec/messages.md 3)."""
+"""Runs of typed messages as numpy arrays: their contents (spec/messages.md 3)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_dtype_of_the_price_update() -> None:
 
 
 def agrees(value: Any, read: Any, field: Any, limits: model.Field) -> bool:
-    """Whether numpy's value is what the flyweight reads."""
+    """Returns whether numpy's value is equal to the flyweight's."""
     if field.kind == "composite":
         assert isinstance(limits.type, model.Composite)
         known = {member.name: member for member in limits.type.fields}
@@ -128,7 +128,7 @@ def test_arrays_hold_what_messages_do(data: st.DataObject) -> None:
             for name, field in cls.FIELDS.items():
                 limits = next(one for one in message.fields if one.name == field.name)
                 assert not field.length or agrees(row[field.name], getattr(flyweight, name), field, limits), name
-        # And back, from the copy, whose other bytes are not those of the payloads.
+        # And back, from the copy, whose unused bytes differ from those of the payloads.
         back.poll(lambda message: None, limit=len(payloads))
         assert publisher.offer_array(cls, rows) == len(rows)
         again: list[bytes] = []
@@ -157,7 +157,7 @@ def test_other_headers_byte_orders_and_offsets(ring: tuple[Publisher, Reader], o
     struct.pack_into(f"{at}IB", seen, 0, 70000, 2)
     struct.pack_into(f"{at}HH", seen, 12, 9, 30)
     twin = bytes(seen)
-    # A field of the header that is nobody's may differ within a run.
+    # Header bytes that belong to no field may differ within a run.
     assert publisher.offer(twin[:7] + b"\xff" + twin[8:] + rows[0].tobytes(), 70000)
     (found,) = read(reader, message)
     assert len(found) == 4
@@ -234,7 +234,7 @@ def test_other_messages_end_a_run_and_go_to_otherwise_or_are_skipped(ring: tuple
         publisher.offer(b"one", 77)
         publisher.offer(b"two", 78)
         publisher.offer_array(PRICE, prices(2, 3))
-        publisher.offer(header() + bytes(62), 77)  # but for its type like its neighbours
+        publisher.offer(header() + bytes(62), 77)  # like its neighbours, except for its type
         publisher.offer_array(PRICE, prices(2, 5))
         publisher.offer_array(TRADE, numpy.zeros(1, TRADE.dtype))
         publisher.offer_array(PRICE, prices(1, 7))
@@ -253,7 +253,7 @@ def test_what_follows_a_message_in_its_payload_is_not_looked_at(ring: tuple[Publ
     for row, more in zip(rows, (0, 0, 1, 1, 200, 200, 200, 0), strict=True):
         publisher.offer(header() + row.tobytes() + b"\xff" * more, 1)
     found = read(reader)
-    assert [len(one) for one in found] == [2, 2, 3, 1]  # a run is of one length
+    assert [len(one) for one in found] == [2, 2, 3, 1]  # all messages of a run have one length
     assert (numpy.concatenate(found) == rows).all()
 
 
@@ -315,7 +315,7 @@ def test_a_run_ends_where_the_gate_is_stored_and_at_the_rings_end() -> None:
         for count in (90, 80):  # the owner record has the first 64 bytes
             assert publisher.offer_array(PRICE, prices(count)) == count
             assert subscriber.poll_arrays(PRICE, look) == count
-        # A run of 5 ends at the ring's end: 64 bytes of padding. There no gate is due.
+        # A run of 5 ends at the ring's end, where 64 bytes are padding. No gate is due there.
         assert lengths == [16, 16, 16, 16, 16, 10, 16, 16, 5, 11, 16, 16]
         assert gates == [0, 2112, 4160, 6208, 8256, 10304, 11584, 13632, 15680, 15680, 17792, 19840]
 
@@ -331,8 +331,8 @@ def test_older_versions_have_what_they_have_and_newer_ones_no_more(ring: tuple[P
     for version, length, extra, times in kinds:
         for _ in range(times):
             publisher.offer(header(template=2, version=version, block=length) + block + extra, 2)
-    publisher.offer(header(template=2, version=0, block=49) + block + b"\x0b\0\0\0", 2)  # there, but not of version 0
-    publisher.offer(header(template=2, version=0, block=44) + block, 2)  # less than version 0 has
+    publisher.offer(header(template=2, version=0, block=49) + block + b"\x0b\0\0\0", 2)  # bytes of a later version
+    publisher.offer(header(template=2, version=0, block=44) + block, 2)  # shorter than version 0
     publisher.offer(header(template=2, version=0, block=0), 2)
     old, same, new, filled, cut, none = read(reader, TRADE)
     assert [len(one) for one in (old, same, new, filled, cut, none)] == [2, 2, 3, 1, 1, 1]
@@ -354,7 +354,7 @@ def test_a_hostile_number_of_blocks_is_not_remembered(ring: tuple[Publisher, Rea
     assert PRICE._records.acting_dtype.cache_info().currsize <= 32
 
 
-# What is not what it says
+# Messages that do not match their type
 
 BAD = {
     "no header": (b"1234567", "less than the message header's 8"),
@@ -403,7 +403,7 @@ def test_a_corrupt_ring_is_told_after_the_run_before_it(before: int, length: int
         position = 64 + before * RECORD  # behind the owner record
         assert publisher.position == position
         at = channel.header.ring(0) + position
-        if length == 78 and kind == 1:  # as the ones before it, but it would end behind the ring
+        if length == 78 and kind == 1:  # like the previous ones, but it would end behind the ring
             channel._attached.memory.write(at + 8, header())
         channel._attached.memory.store32(at + 4, kind)
         channel._attached.memory.store32(at, length)

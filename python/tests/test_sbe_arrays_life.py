@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of typed messages as numpy arrays: how long they live, and who may read them (spec/messages.md 3)."""
+"""Runs of typed messages as numpy arrays: lifetimes and exports (spec/messages.md 3)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_view_that_outlives_its_handler_is_reported_and_stays_what_it_was(
             pass
     assert numpy.asarray(kept[0]).tobytes() == before
     if isinstance(reader, Subscriber):
-        assert publisher.position <= 1 << 16  # nothing but what room there was
+        assert publisher.position <= 1 << 16  # only the free room
     kept.clear()
     gc.collect()
     read(reader)
@@ -111,7 +111,7 @@ def test_a_run_whose_handler_raised_is_consumed(ring: tuple[Publisher, Reader]) 
     assert reader.position(0) == publisher.position
     assert reader.poll_arrays(PRICE, fail) == 0
     if isinstance(reader, Subscriber):
-        assert publisher.offer_array(PRICE, prices(500)) > 450  # and holds nobody back
+        assert publisher.offer_array(PRICE, prices(500)) > 450  # it does not hold the publisher back
 
 
 def test_the_array_of_a_handler_that_raised_lives_as_long_as_its_traceback(ring: tuple[Publisher, Reader]) -> None:
@@ -214,7 +214,7 @@ def test_a_kept_reader_that_is_killed_in_its_handler_sees_the_run_again(child: C
         )
         assert victim.line() == "joined"
         publisher.offer_array(PRICE, prices(100))
-        assert victim.line() == "36 64"  # the second run: the first ended at an eighth of the ring
+        assert victim.line() == "36 64"  # in the second run, because the first ended at an eighth of the ring
         victim.kill()
         subscriber = channel.subscriber("k", kept=True)
         assert sequences(read(subscriber)) == list(range(64, 100))
@@ -309,7 +309,7 @@ def test_a_lossy_reader_counts_what_it_lost_and_never_shows_a_torn_row(child: Ca
             assert numbers[0] > last and (numpy.diff(numbers) == 1).all()
             last, got, runs = int(numbers[-1]), got + len(array), runs + 1
             if runs % 20 == 0:
-                time.sleep(0.01)  # and is lapped
+                time.sleep(0.01)  # so that it is lapped
 
         while not reader.ended(0):
             reader.poll_arrays(PRICE, look, timeout=0.1)
@@ -373,4 +373,4 @@ def test_numpy_is_not_imported_before_it_is_used(child: Callable[..., Child]) ->
     process = child("import sys, flyring, flyring.sbe; print('numpy' in sys.modules, flush=True)")
     assert process.line() == "False"
     assert process.end() == 0
-    assert layout.GATE_STORE_DIVISOR == 8  # what the length of a run here counts on
+    assert layout.GATE_STORE_DIVISOR == 8  # the lengths of runs in this test depend on it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What flyweights refuse, and how they say it: message and field are named, and nothing was written."""
+"""The errors of flyweights: they name message and field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_numbers_that_are_not_int_or_float_will_do(made: Any) -> None:
 
 
 def test_conversion_that_ends_the_message(made: Any) -> None:
-    """Python code that runs while a value is converted may let the buffer go: nothing is written then."""
+    """Python code that converts a value may release the buffer: then nothing is written."""
     buffer = bytearray(200)
     message = made.M.encode(buffer)
 
@@ -302,7 +302,7 @@ HEADER = Header(
 
 
 def wide_message() -> Any:
-    """A dimension of 64-bit numbers, which no schema may have, but these classes can."""
+    """A dimension of 64-bit numbers, which schemas may not have, but these classes can."""
 
     class Entries(Entry, block_length=1):
         __slots__ = ()
@@ -321,7 +321,7 @@ def wide_message() -> Any:
     [(2**63, 2), (2**32, 2**32), (2**64 - 1, 1), (1, 2**64 - 1), (2**63, 1), (0, 2**63), (3, 2**62), (51, 1), (1, 51)],
 )
 def test_lengths_whose_product_does_not_fit(block: int, count: int) -> None:
-    """Neither product nor sum may wrap."""
+    """The product and the sum must not wrap."""
     read = wide_message().decode(header(0) + struct.pack("<2Q", block, count) + b"x" * 50)
     for name in ("g", "d", "encoded_length"):
         with pytest.raises(sbe.MessageTooShortError):
@@ -336,7 +336,7 @@ def test_data_longer_than_the_message(length: int) -> None:
 
 
 def test_more_empty_entries_than_bytes_are_refused() -> None:
-    """Nothing bounds them, and who loops over 2^32 of them seems to hang."""
+    """Without this check, a loop over 2^32 empty entries would seem to hang."""
 
     class Entries(Entry, block_length=0):
         __slots__ = ()
@@ -428,7 +428,7 @@ def test_entries_that_are_over() -> None:
     list(first.h.encode(0))
     first.t = "x"
     second = next(entries)
-    first.x = 7  # its block is still there
+    first.x = 7  # its block is still writable
     with pytest.raises(sbe.OrderError, match="its entry is over"):
         first.t = "again"
     with pytest.raises(sbe.OrderError, match="its entry is over"):
@@ -481,7 +481,7 @@ def test_data_that_its_length_does_not_allow() -> None:
 
 
 def test_text_that_is_not() -> None:
-    """Such bytes become lone surrogates, if the encoding has one byte a character: not so UTF-16."""
+    """Invalid bytes become lone surrogates if the encoding has one byte per character; in UTF-16 they are an error."""
     made = schema(SIZES.replace("UTF-8", "UTF-16LE"), '<data name="t" id="1" type="text8"/>')
     with pytest.raises(sbe.UnknownValueError, match=r"M\.t: its bytes are not text in utf-16-le"):
         _ = made.M.decode(header(0) + b"\1a").t

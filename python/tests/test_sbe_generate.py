@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules made by ``flyring sbe generate``: the same classes as at run time, and what their users see."""
+"""Modules made by ``flyring sbe generate`` have the same classes as at run time; how they look to users."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def module_of(model: SchemaModel) -> ModuleType:
 
 
 def described(cls: Any) -> Any:
-    """All that makes up a class of fields or of values, however deep; not its Python name."""
+    """Returns the complete contents of a class of fields or values, without its Python name."""
     doc = " ".join((cls.__doc__ or "").split())
     if issubclass(cls, enum.Enum):
         return [base.__name__ for base in cls.__mro__[1:]], [(one.name, one.value) for one in cls], doc
@@ -123,7 +123,7 @@ VALUES += ("", "x", "é", "long " * 4, b"", b"12", (1, 2), (0.5, 300), [1, 2, 3]
 
 
 def outcomes(cls: Any) -> list[tuple[str, Any, object]]:
-    """What comes of writing each of VALUES into each field: what is written then, or the error."""
+    """Writes each of VALUES into each field. Returns the written bytes, or the error."""
     found: list[tuple[str, Any, object]] = []
     for name, field in cls.FIELDS.items():
         for value in VALUES if field.kind not in ("group", "data") else ():
@@ -132,7 +132,7 @@ def outcomes(cls: Any) -> list[tuple[str, Any, object]]:
                 setattr(cls.encode(buffer), name, value)
                 found.append((name, value, bytes(buffer)))
             except (sbe.SbeError, TypeError) as error:
-                found.append((name, value, (type(error), str(error).split(" <class '")[0])))  # classes have other names
+                found.append((name, value, (type(error), str(error).split(" <class '")[0])))  # class names differ
     return found
 
 

@@ -261,7 +261,7 @@ HEADER = """<composite name="messageHeader"><type name="blockLength" primitiveTy
 
 
 def test_none_can_be_written_into_an_enum_whose_encoding_type_is_optional() -> None:
-    """CME's and B3's normal way. The presence of the field stays what sbe-tool says."""
+    """The usual form of CME's and B3's schemas. The presence of the field stays as sbe-tool says."""
     text = f"""<messageSchema package="p" id="1"><types>{HEADER}
         <type name="uInt8NULL" presence="optional" nullValue="254" primitiveType="uint8"/>
         <enum name="BooleanNULL" encodingType="uInt8NULL"><validValue name="No">0</validValue></enum>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flyweights: every feature of SBE by a schema of its own, and the bytes worked out by hand, as sbe-tool has them."""
+"""Flyweights: each feature of SBE has a schema, with bytes worked out by hand, equal to sbe-tool's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIZES = """<composite name="groupSizeEncoding"><type name="blockLength" primitiv
 
 
 def schema(types: str, members: str, *, version: int = 0, order: str = "littleEndian", header: str = HEADER) -> Any:
-    """One message M, template 3, of schema 9. The ids of its members are made up here."""
+    """Makes a schema (id 9) with one message M (template 3). Assigns the ids of its members."""
     numbers = itertools.count(1)
     members = re.sub(r'(?<= )id="\d+"', lambda _: f'id="{next(numbers)}"', members)
     return sbe.Schema.parse(
@@ -52,7 +52,7 @@ def header(block: int, version: int = 0, order: str = "<") -> bytes:
 
 
 def new(made: Any, room: int = 100) -> Any:
-    """A message M to be written, over zeros."""
+    """Makes a message M to be written, over zeros."""
     return made.M.encode(bytearray(room))
 
 
@@ -146,10 +146,10 @@ def test_characters_and_text() -> None:
     assert bytes(message)[8:] == b"x\0FLYR\0a\xe2\x82\xacb\0\xfc\0\0"
     assert (message.a, message.b, message.c, message.d, message.e) == ("x", None, "FLYR", "a\N{EURO SIGN}b", "\xfc")
     message.b, message.c = "y", ""
-    assert bytes(message)[9:15] == b"y\0\0\0\0\0"  # what was there before is gone
+    assert bytes(message)[9:15] == b"y\0\0\0\0\0"  # the previous text is overwritten
     assert message.c == ""
     message.c = "a\0b"
-    assert message.c == "a\0b"  # only what trails is cut
+    assert message.c == "a\0b"  # only trailing zeros are cut
     long = new(schema('<type name="T" primitiveType="char" length="1000"/>', field("T")), 2000)
     long.a = "x" * 999
     assert long.a == "x" * 999
@@ -164,7 +164,7 @@ def test_arrays() -> None:
     message.a, message.b, message.c, message.d, message.e = b"\1\2\3", (-1, 2), [0.5, 2], (-1, -2), None
     assert bytes(message)[8:] == b"\1\2\3\xff\xff\2\0" + struct.pack("<2f", 0.5, 2) + b"\xff\xfe" + b"\xff" * 8
     assert (message.a, message.b, message.c, message.d) == (b"\1\2\3", (-1, 2), (0.5, 2.0), (-1, -2))
-    assert message.e == (2**32 - 1, 2**32 - 1)  # elements are as they are
+    assert message.e == (2**32 - 1, 2**32 - 1)  # elements are read unchanged
     message.a = bytearray(b"xyz")
     message.b = iter(range(2))
     assert (message.a, message.b) == (b"xyz", (0, 1))
@@ -191,7 +191,7 @@ def test_enums() -> None:
     assert message.c is kinds["c"].low
     assert message.d is kinds["d"].mro_
     assert (message.a, message.b.value, message.c) == (400, "b", -1)
-    message.a, message.b, message.c = 1, None, 1  # a valid number is a value too
+    message.a, message.b, message.c = 1, None, 1  # a valid number is accepted, too
     assert bytes(message)[8:12] == b"\1\0\0\1"
     assert (message.a, message.b, message.c) == (kinds["a"].one, None, kinds["c"].high)
 
@@ -210,7 +210,7 @@ def test_sets() -> None:
     message.a, message.b = 0, 1
     assert (message.a, message.b) == (small(0), large.low)
     assert type(message.a) is small
-    unknown = made.M.decode(header(9, order=">") + b"\x83" + b"\xff" * 8)  # a newer publisher's choices
+    unknown = made.M.decode(header(9, order=">") + b"\x83" + b"\xff" * 8)  # choices of a newer publisher
     assert (unknown.a, unknown.b) == (small.a | small.h, large.low | large.top)
 
 
@@ -260,7 +260,7 @@ def test_constants_are_class_attributes() -> None:
     made = schema(types, members + field("Price", "price"))
     message = new(made)
     assert (made.M.a, message.b, message.c, message.d.name, message.price.exponent) == (7, "EUR", "X", "B", -8)
-    assert made.M.BLOCK_LENGTH == 8  # they take no room
+    assert made.M.BLOCK_LENGTH == 8  # constants have no bytes
     for name in "abcd":
         with pytest.raises(AttributeError):
             setattr(message, name, 1)
@@ -277,7 +277,7 @@ def test_offsets_and_block_lengths() -> None:
     )
     message = made.M.encode(bytearray(b"\xee" * 24))
     message.a, message.b = 1, 2
-    assert bytes(message) == header(16) + b"\xee\xee\1" + b"\xee" * 5 + b"\2\0" + b"\xee" * 6  # gaps stay as they were
+    assert bytes(message) == header(16) + b"\xee\xee\1" + b"\xee" * 5 + b"\2\0" + b"\xee" * 6  # gaps stay unchanged
 
 
 def test_custom_headers_and_dimensions() -> None:
@@ -287,7 +287,7 @@ def test_custom_headers_and_dimensions() -> None:
     <composite name="dim"><type name="numInGroup" primitiveType="uint8"/>
     <type name="blockLength" primitiveType="uint16" offset="2"/></composite>"""
     members = field("uint16") + f'<group name="g" id="2" dimensionType="dim">{field("uint8", "x")}</group>'
-    with pytest.warns(sbe.SchemaWarning):  # of header types that are not uint16
+    with pytest.warns(sbe.SchemaWarning):  # header types that are not uint16 give a warning
         made = schema("", members, header=custom, order="bigEndian")
     message = made.M.encode(bytearray(b"\xee" * 50))
     message.a = 258
@@ -300,7 +300,7 @@ def test_custom_headers_and_dimensions() -> None:
 
 
 def test_a_header_with_constants() -> None:
-    """What is constant takes no room, and needs not be right there."""
+    """A constant has no bytes in the header, so bytes there are not checked."""
     custom = """<composite name="messageHeader"><type name="blockLength" primitiveType="uint16"/>
     <type name="templateId" primitiveType="uint16"/>
     <type name="schemaId" primitiveType="uint16" presence="constant">9</type>
@@ -369,7 +369,7 @@ def test_parts_are_read_in_any_order() -> None:
         assert (read.e, read.d, len(read.k), len(read.g)) == ("", b"\0\1", 3, 2)
         assert [entry.t for entry in read.g] == ["a", "\N{EURO SIGN}"]  # h is skipped
         assert (read.d, read.k[1].z, read.k[-1].z, read.g[1].x, read.g[0].h[1].y) == (b"\0\1", 8, 9, -2, 6)
-    entries = list(read.g)  # each is an object of its own
+    entries = list(read.g)  # each entry is a separate object
     assert [(entry.t, entry.x, len(entry.h)) for entry in reversed(entries)] == [("\N{EURO SIGN}", -2, 0), ("a", 1, 2)]
     half = iter(read.g)
     assert next(half).x == 1
@@ -392,7 +392,7 @@ def test_what_was_written_can_be_read_when_it_is_complete() -> None:
 
 
 def test_older_and_newer_versions() -> None:
-    """A message of version 0 read by version 2, and the other way."""
+    """A message of version 0 read by version 2, and the reverse."""
     old = schema(
         SIZES,
         field("uint8") + f'<group name="g" id="2">{field("uint8", "x")}</group><data name="d" id="9" type="text8"/>',
@@ -424,7 +424,7 @@ def test_older_and_newer_versions() -> None:
     written.d, written.n, written.o = "d", "n", b"o"
     read = old.M.decode(bytes(written))
     assert (read.acting_version, read.acting_block_length, read.a) == (2, 4, 1)
-    assert [entry.x for entry in read.g] == [4, 4]  # each entry is longer than ours
+    assert [entry.x for entry in read.g] == [4, 4]  # each entry is longer than in this version
 
 
 def test_wrap_is_without_header() -> None:
@@ -494,7 +494,7 @@ def test_nested_flyweights_keep_the_message_and_die_with_it() -> None:
     prices: Any = sbe.Schema.load(PRICES)
     buffer = bytearray(100)
     instrument = prices.Trade.encode(buffer).instrument
-    instrument.id = 3  # the message is kept
+    instrument.id = 3  # the composite keeps the message alive
     with pytest.raises(BufferError):
         buffer.clear()
     del instrument
@@ -538,7 +538,7 @@ def test_flyweights_are_not_made_otherwise() -> None:
 
 
 def test_a_descriptor_takes_only_its_own() -> None:
-    """Called by hand with the wrong object, a field is an error, never a read elsewhere."""
+    """A descriptor that is called with the wrong object raises an error, and never reads elsewhere."""
     prices: Any = sbe.Schema.load(PRICES)
     trade = prices.Trade.encode(bytearray(99))
     for wrong in (1, "x", prices, object()):
@@ -553,7 +553,7 @@ def test_a_descriptor_takes_only_its_own() -> None:
     with pytest.raises(TypeError):
         prices.Book.levels.__get__(trade.instrument, None)
     with pytest.raises(sbe.MessageTooShortError):
-        prices.PriceUpdate.sequence.__get__(trade.instrument, None)  # beyond its bytes
+        prices.PriceUpdate.sequence.__get__(trade.instrument, None)  # it would read beyond the bytes
 
 
 def test_subclasses_may_add_methods() -> None:
@@ -574,7 +574,7 @@ def test_subclasses_may_add_methods() -> None:
 
 
 def churn() -> None:
-    """Everything once, errors too."""
+    """Uses everything once, errors included."""
     made = schema(SIZES, GROUPS)
     message = new(made)
     write_groups(message)
@@ -589,11 +589,11 @@ def test_nothing_is_leaked() -> None:
     def count_after(rounds: int) -> tuple[int, int]:
         for _ in range(rounds):
             churn()
-        for _ in range(4):  # a class that refers to another goes first
+        for _ in range(4):  # classes that refer to others are freed first
             gc.collect()
         return len(gc.get_objects()), sys.getallocatedblocks()
 
     objects, blocks = count_after(3)
     more_objects, more_blocks = count_after(40)
-    assert more_objects - objects < 100  # one of each a round would be many times that
+    assert more_objects - objects < 100  # a leak of one object per round would be many times more
     assert more_blocks - blocks < 600

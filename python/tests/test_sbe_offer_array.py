@@ -77,7 +77,7 @@ def test_other_types_are_cast_by_name() -> None:
 
 
 def changed(path: str, form: Any, value: Any = 0) -> Array:
-    """Two prices with another type for one field; None: without it."""
+    """Returns two prices with another type for one field; None: without the field."""
 
     def replace(dtype: Any, path: list[str]) -> Any:
         if not path:
@@ -178,7 +178,7 @@ def test_back_pressure_takes_a_part_and_nothing_is_lost() -> None:
 def test_rows_that_are_too_large_are_refused() -> None:
     with Channel.create("large", "broadcast", capacity=4096, publishers=1) as channel:
         publisher, subscriber = channel.publisher(), channel.subscriber()
-        for block, fits in ((1000, True), (1001, False)):  # with the header of 16 bytes: 1016 is the longest payload
+        for block, fits in ((1000, True), (1001, False)):  # plus a header of 16 bytes; the longest payload is 1016
             message = schema_of(f'<message name="Large" id="3" blockLength="{block}">{FIELDS}</message>').Large
             assert publisher.max_message_length == 1016
             rows = numpy.zeros(2, message.dtype)

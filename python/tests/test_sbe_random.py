@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random schemas, messages and bytes: what is written has the bytes of the schema's rules and reads back, and whatever
-the bytes are, nothing outside of them is read or written (the page behind them cannot be touched)."""
+"""Random schemas, messages and bytes. Written messages have the bytes that the schema demands, and read back equal. No
+bytes make the code read or write outside of them: the page behind them is inaccessible."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_is_written_has_the_right_bytes_and_reads_back(drawn: tuple[SchemaM
     written = sbe.from_dict(cls, body)
     assert written == Encoder(model).message(message, body)
     read = sbe.to_dict(cls.decode(written))
-    assert Encoder(model).message(message, read) == written  # floats have the fewest digits that are the same bits
+    assert Encoder(model).message(message, read) == written  # floats have the fewest digits with the same bits
     assert read.keys() == body.keys()
     assert cls.decode(b"\xee" * 3 + written + b"\xee", 3).encoded_length == len(written)
 
@@ -139,7 +139,7 @@ def test_what_is_written_has_the_right_bytes_and_reads_back(drawn: tuple[SchemaM
 
 
 class Guarded:
-    """Memory whose end is followed by a page that nobody may touch."""
+    """Memory that is followed by an inaccessible page."""
 
     def __init__(self, size: int = 16 * PAGE) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -168,7 +168,7 @@ SEEN: set[str] = set()
 
 
 def touch(block: Any, depth: int = 0) -> None:
-    """Reads all that there is; only the package's own errors may come."""
+    """Reads everything; only the package's own errors may be raised."""
     for attribute, field in type(block).FIELDS.items():
         try:
             value = getattr(block, attribute)
@@ -186,7 +186,7 @@ def touch(block: Any, depth: int = 0) -> None:
 
 
 def mutated(chance: random.Random, content: bytes, ids: list[slice]) -> bytes:
-    """The message with some bytes changed, cut or added, but the ids that lead to its class."""
+    """Returns the message with some bytes changed, cut or added, except for the ids that select its class."""
     changed = bytearray(content)
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(changed))
@@ -240,7 +240,7 @@ def test_hostile_bytes(guarded: Guarded, drawn: tuple[SchemaModel, Message, dict
 
 @pytest.mark.long
 def test_the_hostile_bytes_got_everywhere() -> None:
-    """Of the test before, which proves nothing if all its messages are refused at once."""
+    """Checks that the previous test reached all code, because it proves nothing if all messages are refused at once."""
     wanted = {"MessageTooShortError", "whole", "cut", "integer read", "composite read", "group read", "data read"}
     wanted |= {"integer MessageTooShortError", "group MessageTooShortError", "data MessageTooShortError"}
     assert wanted <= SEEN, wanted - SEEN
@@ -252,7 +252,7 @@ def test_the_hostile_bytes_got_everywhere() -> None:
 def test_writing_into_less_than_is_needed(
     guarded: Guarded, drawn: tuple[SchemaModel, Message, dict[str, Any]], seed: int
 ) -> None:
-    """Into every room that is too small: an error, and not a byte outside."""
+    """Writing into any buffer that is too small raises an error, and changes no byte outside."""
     model, message, body = drawn
     cls: Any = schema_of(model).messages[message.name]
     whole = sbe.from_dict(cls, body)
@@ -269,7 +269,7 @@ def test_writing_into_less_than_is_needed(
 
 
 def test_the_guard_page_works(guarded: Guarded) -> None:
-    """What the tests above rely on: a byte behind the end ends the process."""
+    """Checks that touching a byte behind the end kills the process, on which the tests above rely."""
     view = guarded.holding(b"x" * 10)
     assert bytes(view) == b"x" * 10
     child = os.fork()

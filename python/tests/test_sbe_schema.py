@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas: what is taken, what is refused, and what is made of it."""
+"""Schemas: which are accepted or refused, and their models."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_taken_without_a_word(text: str) -> None:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two models are alike; a NaN is a NaN, and the text does not count."""
+    """Returns whether two models are equal. NaNs are equal, and the text is ignored."""
     if isinstance(one, SchemaModel) and isinstance(other, SchemaModel):
         one, other = dataclasses.replace(one, text=""), dataclasses.replace(other, text="")
     return repr(one) == repr(other)
@@ -256,7 +256,7 @@ def test_a_constant_of_the_header_must_be_what_the_schema_says(name: str, value:
             '</types><message name="M" id="1"><field name="a" id="1" type="uint8"/></message></messageSchema>'
         )
 
-    Schema.parse(text(value))  # its classes are made as well
+    Schema.parse(text(value))  # makes the classes, too
     with pytest.raises(SchemaError, match=f'{value} is not the constant 9 that "{name}"'):
         Schema.parse(text(9))
 
@@ -403,7 +403,7 @@ ODD = (
 @given(sbe_strategies.schemas(), st.data())
 @pytest.mark.long
 def test_a_schema_with_something_odd_is_taken_or_refused(text: str, data: st.DataObject) -> None:
-    values = list(re.finditer(r'="([^"]*)"', text))[2:]  # those of the declaration stay
+    values = list(re.finditer(r'="([^"]*)"', text))[2:]  # without those of the XML declaration
     for at in sorted(data.draw(st.sets(st.integers(0, len(values) - 1), min_size=1, max_size=3)), reverse=True):
         odd = data.draw(st.sampled_from((*ODD, *{one[1] for one in values})))
         text = text[: values[at].start(1)] + odd + text[values[at].end(1) :]

@@ -25,7 +25,7 @@ def test_a_schema_brings_text_id_and_version(folder: Path, prices: Any) -> None:
             again: Any = sbe.Schema.of(channel)
             assert (again.id, again.version, again.text, [*again.messages]) == (7, 1, prices.text, [*prices.messages])
     with Channel.open_or_create("one", "broadcast", schema=prices.text, schema_id=7, schema_version=1):
-        pass  # the same
+        pass  # the same schema
     for options in ({"schema_id": 7}, {"schema_version": 1}, {"schema_id": 0}):
         with pytest.raises(InvalidArgumentError) as caught:
             Channel.create("two", "broadcast", schema=prices, **options)  # type: ignore[arg-type]
@@ -62,14 +62,14 @@ def test_open_with_a_schema(folder: Path, prices: Any) -> None:
         differs("old", "schema_version", 1, 0, schema=prices, min_schema_version=1, read_only=read_only)
         differs("raw", "schema_version", 1, 0, min_schema_version=1, read_only=read_only)
         Channel.open("priced", schema=prices, min_schema_version=1, read_only=read_only).close()
-        Channel.open("old", schema=prices, read_only=read_only).close()  # versions need not be equal
+        Channel.open("old", schema=prices, read_only=read_only).close()  # the versions may differ
         Channel.open("raw", read_only=read_only).close()
     for wrong in (-1, 65536):
         with pytest.raises(InvalidArgumentError, match="min_schema_version"):
             Channel.open("raw", min_schema_version=wrong)
     with pytest.raises(InvalidArgumentError, match="schema"):
         Channel.open("priced", schema=prices.text)
-    for _ in range(2000):  # no descriptor is left behind
+    for _ in range(2000):  # would fail if descriptors leaked
         with pytest.raises(ChannelDiffersError):
             Channel.open("raw", schema=prices)
 
@@ -103,7 +103,7 @@ def test_older_and_newer_publishers_share_a_channel(folder: Path, prices: Any) -
 
 
 def test_raw_bytes_are_never_taken_for_a_message(folder: Path) -> None:
-    """Their default type is one that no template id can be (spec/api.md)."""
+    """The default type of raw bytes is not a valid template id (spec/api.md)."""
     made = schema("", field("uint8"))
     for name, options, raw in (("typed", {"schema": made}, 65536), ("text", {"schema": "x"}, 65536), ("bare", {}, 1)):
         with Channel.create(name, "broadcast", **options) as channel:  # type: ignore[arg-type]

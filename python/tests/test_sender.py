@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sent a message, and whether more can come (spec 6.14)."""
+"""The sender of a message, and the end of a ring (spec 6.14)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_each_message_says_who_published_it(make: Callable[[Channel], Reader]) -
             second = reader.take()
             assert second is not None
             assert (bytes(second), second.sender) == (b"4", Sender(0, "feed", 2))
-            assert message.sender == Sender(0, "feed", 1)  # a message keeps its own
+            assert message.sender == Sender(0, "feed", 1)  # a message keeps its sender
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -90,7 +90,8 @@ def test_who_resumes_behind_a_new_owner_does_not_take_it_for_the_old_one() -> No
             publisher.offer(b"2")
         with channel.publisher("new") as publisher, channel.subscriber("log") as log:
             publisher.offer(b"3")
-            # The slot names the new owner, which started behind the cursor: not known, until its owner record.
+            # The slot names the new owner, which started behind the cursor: the sender is unknown until its owner
+            # record.
             assert senders(log) == [(b"2", UNKNOWN), (b"3", Sender(0, "new", 2))]
 
 
@@ -167,7 +168,7 @@ def test_a_sender_is_a_value() -> None:
 def test_a_ring_has_ended_when_its_publisher_closed_and_all_is_consumed(make: Callable[[Channel], Reader]) -> None:
     with Channel.create("ended", "broadcast", publishers=2) as channel:
         reader = make(channel)
-        assert not reader.ended(0)  # nobody was ever there
+        assert not reader.ended(0)  # the ring never had a publisher
         publisher = channel.publisher("feed")
         publisher.offer(b"x")
         assert senders(reader)
@@ -179,7 +180,7 @@ def test_a_ring_has_ended_when_its_publisher_closed_and_all_is_consumed(make: Ca
         assert reader.ended(0)
         assert not reader.ended(1)
         with channel.publisher("feed"):
-            reader.take()  # over what recovery left behind the last message
+            reader.take()  # moves over the padding of the recovery
             assert not reader.ended(0)
         assert reader.ended(0)
         with pytest.raises(InvalidArgumentError):

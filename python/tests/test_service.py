@@ -158,7 +158,7 @@ def test_a_handler_may_answer_fail_throw_or_forget(monkeypatch: pytest.MonkeyPat
         assert both.error_of(lambda request: None) == "no answer"
         assert "int" in both.error_of(lambda request: 5)
         sent = both.error_of(lambda request: request.fail("x" + "ä" * 1000))
-        assert sent == "x" + "ä" * 499  # as many whole letters as fit in 4096 / 4 - 24 bytes
+        assert sent == "x" + "ä" * 499  # as many whole characters as fit in 4096 / 4 - 24 bytes
         assert "type" in both.error_of(lambda request: request.reply(b"x", 0))
         assert unraisable == []
 
@@ -204,7 +204,7 @@ def test_kept_requests_are_answered_from_any_thread_in_any_order() -> None:
         for thread in threads:
             thread.start()
         other = both.channel.client()
-        for _ in range(200):  # and the poll goes on meanwhile
+        for _ in range(200):  # while the poll goes on
             call = other.start(b"other")
             both.server.poll(echo)
             assert call.result(20) == b"other"
@@ -244,12 +244,12 @@ def test_no_more_than_max_outstanding() -> None:
         with pytest.raises(BusyError):
             both.client.call(b"x", timeout=0.001)
         calls[0].cancel()
-        with pytest.raises(BusyError):  # it counts until its final reply
+        with pytest.raises(BusyError):  # a call counts until its final reply
             both.client.start(b"x")
         assert both.channel.stats().subscribers[1].outstanding == 3
         assert both.server.poll(echo) == 3
         calls.append(both.client.start(b"x"))
-        assert (both.client.outstanding, both.client.late) == (1, 1)  # late: the answer of the one that was cancelled
+        assert (both.client.outstanding, both.client.late) == (1, 1)  # late: the answer of the cancelled call
         with pytest.raises(CancelledError):
             calls[0].result()
         assert calls[1].result() == b"x"
@@ -272,7 +272,7 @@ def test_deadlines() -> None:
             return bytes(request)
 
         both.server.poll(handler)
-        assert handed == [b"z"]  # what comes too late is given to no handler
+        assert handed == [b"z"]  # no handler gets an expired request
         assert both.server.expired == 2
         assert end_of(call.result) == "expired False"
         assert calm.result() == b"z"
@@ -287,7 +287,7 @@ def test_cancel_tells_the_server() -> None:
         both.server.poll(lambda request: kept.append(request.keep()))
         assert not kept[0].cancelled
         call.cancel()
-        call.cancel()  # twice is fine
+        call.cancel()  # cancelling twice does nothing
         assert call.done
         with pytest.raises(CancelledError):
             call.result()
@@ -394,7 +394,7 @@ def test_closed_calls_are_told() -> None:
             both.client.call(b"x")
         handed: list[bytes] = []
         both.server.poll(lambda request: handed.append(bytes(request)))
-        assert handed == [b"x"]  # what was published is run all the same
+        assert handed == [b"x"]  # a published request runs nevertheless
         assert both.server.client_gone == 1
 
 
@@ -416,7 +416,7 @@ def test_a_stream_has_at_most_its_credit_under_way_and_ends(credit: int, items: 
     with pair() as both:
         call = both.client.stream(b"go", credit=credit)
         both.server.poll(handler)
-        assert made <= credit + 1  # one ahead
+        assert made <= credit + 1  # the server reads one item ahead
         for i in range(items):
             item = None
             for _ in range(5):

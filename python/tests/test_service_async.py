@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and streams in event loops: asyncio's, uvloop and trio (spec/api.md)."""
+"""Calls and streams in event loops: asyncio, uvloop and trio (spec/api.md)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_call_is_awaited(run: Run) -> None:
 
 
 def test_many_tasks_of_one_client(run: Run) -> None:
-    """One of them waits, and wakes the others."""
+    """One of the tasks waits, and wakes the others."""
     with pair(capacity=65536) as both:
         ended: list[int] = []
 
         def handler(request: Request) -> None:
             kept.append(request.keep())
-            if len(kept) == 20:  # answered from the last to the first
+            if len(kept) == 20:  # answers them in reverse order
                 time.sleep(0.01)
                 while kept:
                     one = kept.pop()
@@ -177,7 +177,7 @@ def test_an_awaited_call_whose_server_goes(run: Run) -> None:
                 await client.call_async(b"x", timeout=0.03)
             assert not expired.value.may_have_run
 
-        with pytest.raises(SlotLostError), serving(both.server, handler):  # of the server
+        with pytest.raises(SlotLostError), serving(both.server, handler):  # the server lost its slot
             run(gone)
             time.sleep(0.2)
         run(nobody)
@@ -295,7 +295,7 @@ def test_fileno_of_a_client_and_a_server() -> None:
         def readable(one: Any, seconds: float) -> bool:
             return bool(select.select([one], [], [], seconds)[0])
 
-        assert readable(both.server, 0)  # before the first look
+        assert readable(both.server, 0)  # before the first poll
         assert readable(both.client, 0)
         assert both.server.poll(echo) == 0
         assert both.client.poll() == 0
@@ -309,7 +309,7 @@ def test_fileno_of_a_client_and_a_server() -> None:
         both.client.start(b"y", timeout=0.03)
         assert both.client.poll() == 0
         start = time.monotonic()
-        assert readable(both.client, 5)  # its deadline
+        assert readable(both.client, 5)  # readable at the deadline
         assert 0.02 < time.monotonic() - start < 0.3
         assert both.client.poll() == 1
         lost = both.client.start(b"z")

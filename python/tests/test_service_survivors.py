@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others got wrong (spec/service.md 12), and what is left of servers and clients that die, are evicted, or are
-hostile (spec/service.md 3 to 10)."""
+"""Known faults of other libraries (spec/service.md 12), and servers and clients that die, are evicted, or are hostile
+(spec/service.md 3 to 10)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_dead_server_is_seen(is_asleep: bool, child: Callable[..., Child]) -> No
         killer.start()
         assert end_of(taken.result) == "server-gone True"
         killer.join()
-        assert time.monotonic() - killed[0] < 0.3  # 100 ms and what a busy machine adds
+        assert time.monotonic() - killed[0] < 0.3  # the limit is 100 ms, plus the delay of a busy machine
         with pytest.raises(ServerGoneError) as caught:
             lies.result()
         assert (caught.value.may_have_run, caught.value.name, caught.value.pid) == (False, "child", pid)
@@ -97,7 +97,7 @@ def test_dead_server_is_seen(is_asleep: bool, child: Callable[..., Child]) -> No
 
 
 def test_a_server_that_was_killed_in_a_reply_was_read_before() -> None:
-    """Its last answer lies there; the call ends with it, not as gone."""
+    """The call ends with the answer that the dead server published, not as server gone."""
     with pair() as both:
         call, other = both.client.start(b"x"), both.client.start(b"y")
         both.server.poll(echo, 1)
@@ -125,13 +125,13 @@ def test_old_reply_never_reaches_the_next_client() -> None:
         both.client.close()
         with both.channel.client() as following:
             assert following.number == 0
-            call = following.start(b"new")  # its sequence is the old one's, too
+            call = following.start(b"new")  # it has the same sequence as the old call
             kept[0].reply(b"for the old one")
             assert following.poll() == 0
             assert both.server.client_gone == 1
             both.server.poll(echo)
             assert call.result(10) == b"new"
-            lost = following.start(b"old")  # its reply is published before its client is evicted
+            lost = following.start(b"old")  # the reply is published before the client is evicted
             both.server.poll(echo)
             both.channel.evict(1)
             for verb in (following.poll, lost.result):
@@ -155,7 +155,7 @@ def test_reply_without_room_leaks_nothing() -> None:
             assert held.in_hand == held.waiting
             settle(both)
             assert [len(call.result(1)) for call in calls] == [LARGEST] * 12
-        for _ in range(12):  # and of a client that goes while they wait
+        for _ in range(12):  # replies to a client that leaves while they wait
             both.client.start(b"x")
         both.server.poll(lambda request: large)
         assert both.server.held.waiting > 0
@@ -169,7 +169,7 @@ def test_clients_come_and_go() -> None:
         for i in range(400):
             with channel.client() as client:
                 call = client.start(b"x")
-                assert server.poll(echo) >= 1  # with what was left behind
+                assert server.poll(echo) >= 1  # including the requests that were left
                 assert call.result(10) == b"x"
                 if i % 3 == 0:
                     client.start(b"left behind")
@@ -209,12 +209,12 @@ def test_slow_client_delays_nobody() -> None:
                 assert len(both.client.call(b"quick", timeout=10)) == LARGEST
                 assert time.monotonic() - start < 2
             assert both.server.held.waiting > 0
-            assert [len(call.result(20)) for call in calls] == [LARGEST] * 30  # nothing of the slow one is lost
+            assert [len(call.result(20)) for call in calls] == [LARGEST] * 30  # the slow client's calls get all answers
         assert both.server.held == (0, 0)
 
 
 def test_no_call_ends_in_silence() -> None:
-    """Whatever is full: each call ends, and each that does not end by an answer says why."""
+    """Whichever ring is full, each call ends with an answer or an error."""
     with pair(clients=1, max_outstanding=1000) as both:
         large = bytes(both.client.max_message_length)
         ended: list[str] = []
@@ -234,7 +234,7 @@ def test_no_call_ends_in_silence() -> None:
         assert len(ended) == started
         assert {end.split()[0] for end in ended} == {"expired"}
         assert both.server.expired == started
-        assert both.client.late == started  # replies that nobody waited for are counted
+        assert both.client.late == started  # replies to ended calls are counted
         assert both.client.outstanding == 0
 
 
@@ -271,8 +271,8 @@ def test_evicting_a_server_tells_its_callers() -> None:
         lies = both.client.start(b"b")
         assert both.channel.evict(0) == 1
         assert end_of(lambda: taken.result(10)) == "server-gone True"
-        assert end_of(lambda: lies.result(10)) == "server-gone True"  # it may take it before it knows
-        with pytest.raises(NoFreeSlotError):  # before the victim knows
+        assert end_of(lambda: lies.result(10)) == "server-gone True"  # the victim may take it before it notices
+        with pytest.raises(NoFreeSlotError):  # before the victim notices
             both.channel.server()
         assert end_of(lambda: both.client.call(b"c", timeout=0.005)) == "expired False"
         with pytest.raises(SlotLostError):
@@ -288,7 +288,7 @@ def test_evicting_a_server_tells_its_callers() -> None:
                 return bytes(request)
 
             following.poll(handler)
-            assert handed == [b"d"]  # what was asked of the one before is not run
+            assert handed == [b"d"]  # requests to the previous server are not run
             assert following.not_run == 1
             assert again.result(10) == b"d"
         both.server.close()
@@ -302,7 +302,7 @@ def test_at_least_once_the_next_server_answers() -> None:
         kept[1].reply(b"b1")
         both.server.close()
         assert calls[1].result(10) == b"b1"
-        with pytest.raises(TimedOutError):  # it does not end with its server
+        with pytest.raises(TimedOutError):  # the call does not end with its server
             calls[0].result(0.15)
         handed: list[tuple[bytes, bool]] = []
 
@@ -315,7 +315,7 @@ def test_at_least_once_the_next_server_answers() -> None:
             assert handed == [(b"a", True), (b"b", True), (b"c", True), (b"d", False)]
             answers = [(bytes(calls[i].result(10)), calls[i].repeat) for i in (0, 2, 3)]
             assert answers == [(b"a2", True), (b"c2", True), (b"d2", False)]
-            assert both.client.late == 1  # the second answer to b
+            assert both.client.late == 1  # late: the second answer to b
             with pytest.raises(InvalidArgumentError) as caught:
                 both.client.stream(b"x")
             assert caught.value.argument == "credit"
@@ -349,7 +349,7 @@ def test_a_hostile_client_is_evicted_and_the_others_go_on(offset: int, value: in
     with pair() as both:
         hostile = both.channel.client()
         assert hostile.number == 1
-        first = hostile.start(b"first")  # and its owner record before
+        first = hostile.start(b"first")  # after its owner record
         end = both.channel.stats().publishers[1].published
         kept: list[Request] = []
         both.server.poll(lambda request: kept.append(request.keep()))
@@ -385,7 +385,7 @@ VALUES = [-5, 3, 1 << 62, 1 << 40]
     ],
 )
 def test_hostile_words_of_a_request_ring(at: int, value: int) -> None:
-    """What a server that comes finds of ring 0; that of client 1 is whole."""
+    """A new server finds hostile words in ring 0. The ring of client 1 is valid."""
     with service() as channel, channel.client(), channel.client() as whole:
         poke(channel, channel.header.trailer(0) + at, "<q", value)
         with channel.server() as server:
@@ -418,7 +418,8 @@ def test_other_hostile_words(value: int) -> None:
 
 
 def test_a_server_that_is_coming_is_not_taken_for_the_last_one() -> None:
-    """4, 2: serving is 0 before the lock is held; 6: a caller that sees that lock finds no server."""
+    """Step 2 of service.md 4 sets serving to 0 before the lock is held, so a caller that sees the lock finds no
+    server."""
     with pair() as both:
         assert both.answered_by(echo) == b"price?"
         call = both.client.start(b"x")
@@ -428,7 +429,7 @@ def test_a_server_that_is_coming_is_not_taken_for_the_last_one() -> None:
             both.channel.server()
         assert both.channel.stats().serving == 0
         attached = both.channel._attached
-        lock = new_lock(attached.file, attached.path)  # as far as the next one came
+        lock = new_lock(attached.file, attached.path)  # simulates a server that has come so far
         assert lock.try_lock(attached.header.subscriber_slot(0))
         assert both.client.server is None
         assert end_of(lambda: call.result(5)) == "server-gone True"
@@ -513,8 +514,8 @@ def test_a_place_is_given_back_whole_when_one_lock_of_it_is_refused() -> None:
     with service() as channel:
         header = channel.header
         holder = channel._attached.file.reopen()
-        assert holder.try_lock(header.publisher_slot(3))  # one of the server's
-        assert holder.try_lock(header.subscriber_slot(1))  # one of client 0's
+        assert holder.try_lock(header.publisher_slot(3))  # one of the server's slots
+        assert holder.try_lock(header.subscriber_slot(1))  # one of client 0's slots
         with pytest.raises(NoFreeSlotError):
             channel.server()
         with channel.client() as client:
@@ -531,7 +532,7 @@ def test_a_server_that_comes_while_its_predecessor_sleeps(child: Callable[..., C
         victim = child(SERVER, "")
         assert victim.line() == "ready"
         channel.evict(0)
-        with channel.server("next", timeout=10) as server, channel.client() as client:  # it wakes, and unlocks
+        with channel.server("next", timeout=10) as server, channel.client() as client:  # both wake sleepers, and unlock
             both = object.__new__(Pair)
             both.channel, both.server, both.client = channel, server, client
             assert both.answered_by(echo) == b"price?"

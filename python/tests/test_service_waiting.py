@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers and clients that wait: who wakes them, and what ends their waits (spec/service.md 6, channel.md 6.16)."""
+"""Waiting servers and clients: their wake-ups, and the other ends of their waits (spec/service.md 6, channel.md
+6.16)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from flyring import (
 from services import LARGEST, Pair, data_asleep, echo, end_of, is_asleep, pair, room_asleep, service, serving
 from waits import Waits, until
 
-SOON = 0.1 + 0.2  # a cap, and what a busy machine adds
+SOON = 0.1 + 0.2  # the cap, plus the delay of a busy machine
 
 
 def test_a_caller_sleeps_until_its_answer_comes_and_a_server_until_a_request() -> None:
@@ -39,7 +40,7 @@ def test_a_caller_sleeps_until_its_answer_comes_and_a_server_until_a_request() -
         times: list[float] = []
 
         def handler(request: Request) -> bytes:
-            time.sleep(0.005)  # so that the caller sleeps, too
+            time.sleep(0.005)  # time for the caller to fall asleep
             return bytes(request)
 
         with serving(both.server, handler):
@@ -76,7 +77,7 @@ def test_a_call_waits_for_room_and_takes_replies_meanwhile() -> None:
         ring = both.channel.stats().publishers[0]
         assert ring.blocked_since > 0
         assert ring.blocked_by == (0,)
-        # Answers as large as the requests: the ring of replies is full, too, until the caller drains.
+        # The answers are as large as the requests, so the ring of replies is full, too, until the caller drains it.
         give_up, answered = time.monotonic() + 20, 0
         while (answered < 20 or both.server.held.waiting) and time.monotonic() < give_up:
             answered += both.server.poll(echo, timeout=0.01)
@@ -200,7 +201,7 @@ def test_what_ends_a_server_that_sleeps(error: type[FlyringError] | None, action
 def test_stop_before_serve_and_verbs_inside_of_a_handler() -> None:
     with pair() as both:
         both.server.stop()
-        both.server.serve(echo)  # told before it began
+        both.server.serve(echo)  # stopped before it began
         assert both.server.poll(echo, timeout=0.001) == 0
 
         def handler(request: Request) -> bytes:
@@ -227,14 +228,14 @@ def test_a_reply_that_waits_goes_when_its_client_reads() -> None:
 
 
 def test_a_stream_that_finds_no_room_goes_on_when_its_client_reads() -> None:
-    """Its credit is more than the ring holds."""
+    """The stream's credit is larger than the ring."""
     with pair() as both:
         both.server.set_spin(0)
         with serving(both.server, lambda request: request.stream(bytes(LARGEST) for _ in range(100))):
             call = both.client.stream(b"go", credit=1000)
             start = time.monotonic()
             assert [len(item) for item in call] == [LARGEST] * 100
-            assert time.monotonic() - start < 2  # 100 ms a ring would be more than that
+            assert time.monotonic() - start < 2  # with 100 ms for each ring it would be more
 
 
 def test_an_answer_of_another_thread_lets_a_full_server_go_on() -> None:
@@ -251,7 +252,7 @@ def test_an_answer_of_another_thread_lets_a_full_server_go_on() -> None:
         with serving(both.server, handler):
             first, second = both.client.start(b"a"), both.client.start(b"b")
             until(lambda: both.server.held.in_hand == 2)
-            first.cancel()  # it lies behind them, and is taken all the same
+            first.cancel()  # the cancel lies behind them, and is taken nevertheless
             until(lambda: kept[0].cancelled)
             kept[0].reply(b"late")
             kept[1].reply(b"b")
@@ -291,7 +292,7 @@ def test_a_wait_set_has_servers_and_clients() -> None:
         assert 0.02 <= time.monotonic() - start < 0.03 + SOON
         assert both.client.poll() == 1
         assert end_of(timed.result) == "expired True"
-        lost = both.client.start(b"z")  # of a server that goes
+        lost = both.client.start(b"z")  # the server leaves
         closes = threading.Timer(0.02, both.server.close)
         closes.start()
         start = time.monotonic()
@@ -307,7 +308,7 @@ def test_a_signal_interrupts_a_call_and_a_server() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGUSR1, interrupt)  # SIGINT may be ignored where the tests run
+    before = signal.signal(signal.SIGUSR1, interrupt)  # not SIGINT, which may be ignored in the test environment
     with contextlib.ExitStack() as stack, pair() as both:
         stack.callback(signal.signal, signal.SIGUSR1, before)
         for verb in (lambda: both.client.call(b"x"), lambda: both.server.serve(lambda request: None)):
@@ -316,7 +317,7 @@ def test_a_signal_interrupts_a_call_and_a_server() -> None:
             with pytest.raises(KeyboardInterrupt):
                 verb()
             timer.join()
-        assert both.client.outstanding == 1  # nobody waits for it
+        assert both.client.outstanding == 1  # the call goes on without a waiting caller
         both.client.poll()
         assert both.client.outstanding == 0
         assert both.answered_by(echo) == b"price?"
@@ -338,4 +339,4 @@ def test_a_wait_for_an_answer_ends_at_the_deadline_of_another_call() -> None:
         both.client.start(b"y", 1, 0.03, lambda call: told.append(time.monotonic()))
         start = time.monotonic()
         assert end_of(lambda: both.client.call(b"x", timeout=0.5)) == "expired True"
-        assert told[0] - start < 0.3  # not at the next cap, nor at the end
+        assert told[0] - start < 0.3  # before the next cap and before the end

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots: who owns them, what their owners leave behind when they die (spec 5, 6.7, 6.8)."""
+"""Slots: their owners, and the leftovers of dead owners (spec 5, 6.7, 6.8)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_name_gives_the_same_ring_back() -> None:
         with channel.publisher("a") as a, channel.publisher("b") as b:
             rings = {"a": a.ring, "b": b.ring}
             b.offer(b"x")
-        cleared = 64 + 64 + 2048  # the ring's start, the owner record, W: what b had cleared ahead (6.1 step 3)
+        cleared = 64 + 64 + 2048  # the ring's start, the owner record, and W, which b had cleared ahead (6.1 step 3)
         with channel.publisher() as unnamed:
             assert unnamed.ring not in rings.values()
             with channel.publisher("b") as b:
@@ -164,7 +164,7 @@ def test_a_ring_whose_last_record_was_committed_but_not_published_loses_nothing(
         memory.store64(trailer + layout.TRAILER_PUBLISHED, before)  # as if killed between steps 6 and 7
         memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 1)
         with channel.publisher() as heir:
-            assert heir.position == 64 + 512  # the owner record and W: all that was cleared ahead
+            assert heir.position == 64 + 512  # the owner record and W, which was cleared ahead
             assert memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) == 3
             heir.offer(b"four")
             got = [bytes(m) for _ in range(5) if (m := subscriber.take())]
@@ -180,7 +180,7 @@ def test_a_recovery_that_was_killed_half_way_is_done_again_with_the_right_count(
         memory, trailer, data = channel._attached.memory, channel.header.trailer(0), channel.header.ring(0)
         claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
         memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 1)
-        # As if a recovery had been killed behind its step 4: the padding is there, published is not yet behind it.
+        # As if a recovery was killed after its step 4: the padding is there, but published is not moved yet.
         memory.store32(data + end + layout.RECORD_TYPE, layout.TYPE_PADDING)
         memory.store32(data + end + layout.RECORD_LENGTH, claimed - end)
         with channel.publisher() as heir:
@@ -309,7 +309,7 @@ def test_a_ring_that_cannot_be_right_is_not_taken(published: int, claimed: int) 
 
 
 def test_a_slot_that_becomes_free_in_ten_milliseconds_is_got(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two tries, a millisecond each, the control lock is free (5.2, 2)."""
+    """The tries come every millisecond, and the control lock is free between them (5.2, 2)."""
     with Channel.create("patience", "broadcast", publishers=1, subscribers=1) as channel:
         again: Any
         waits: list[float] = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that are interrupted, at any instruction, leave slots, locks, descriptors and mappings as they were, or as
-a whole operation leaves them; objects of an earlier life damage no later one (spec 5.1)."""
+"""Interrupts at any instruction leave slots, locks, descriptors and mappings as before the operation, or as after it.
+Objects from before a closefrom do not damage later ones (spec 5.1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class At:
-    """Raises at the n-th instruction of this package that is executed."""
+    """Raises an exception at the n-th executed instruction of this package."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -59,7 +59,7 @@ class At:
 
 
 def interrupted(operation: Callable[[], object], n: int) -> bool:
-    """Whether it was interrupted before it had ended."""
+    """Runs an operation. Returns whether it was interrupted before its end."""
     sys.settrace(At(n))
     try:
         operation()
@@ -143,7 +143,7 @@ def wait_in_a_loop() -> None:
     asyncio.run(main())
 
 
-STEP = 397  # instructions from one interrupt to the next; --all could take each
+STEP = 397  # try an interrupt at every so many instructions
 
 OPERATIONS = [open_close, take_publisher, take_subscriber, keep_and_forget, evict_somebody, count, replace]
 OPERATIONS += [wait_in_vain, wait_for_a_slot, wait_in_a_loop]
@@ -151,7 +151,7 @@ OPERATIONS += [wait_in_vain, wait_for_a_slot, wait_in_a_loop]
 
 @pytest.fixture
 def quick_collections() -> Iterator[None]:
-    """What pytest has, and what was imported, is left out of them: they take most of the time."""
+    """Excludes pytest's and imported objects from garbage collections, which otherwise take most of the time."""
     gc.collect()
     gc.freeze()
     yield
@@ -171,7 +171,7 @@ def test_an_interrupt_at_any_instruction_leaves_nothing_behind(operation: Callab
             gc.collect()
             assert (descriptors(), mappings(channel.path)) == before, n
             assert os.listdir(folder) == ["target.ring"], n
-            with Channel.open("target") as other:  # at once: no lock is held
+            with Channel.open("target") as other:  # works at once, so no lock is held
                 other.publisher("p").close()
                 with other.publisher() as publisher, other.publisher(), other.subscriber() as subscriber:
                     assert publisher.offer(b"still works")
@@ -182,7 +182,7 @@ def test_an_interrupt_at_any_instruction_leaves_nothing_behind(operation: Callab
 
 
 def test_an_object_of_an_earlier_life_unlocks_nothing_of_the_next_one() -> None:
-    """closefrom, and a new lock that gets the same number for the same file."""
+    """After closefrom, a new lock gets the same descriptor number for the same file."""
 
     def work() -> None:
         warnings.simplefilter("ignore")
@@ -300,7 +300,7 @@ def test_other_threads_run_while_a_large_message_is_copied() -> None:
 
 @pytest.mark.parametrize(("kind", "way"), [("subscriber", "take"), ("lossy", "take"), ("lossy", "poll")])
 def test_other_threads_run_while_a_large_message_is_read(kind: str, way: str) -> None:
-    """They are refused. (The poll of a subscriber copies nothing.)"""
+    """Other threads run, but their calls on the same object are refused. (A subscriber's poll copies nothing.)"""
     with Channel.create("large", "broadcast", capacity=1 << 25, publishers=1, subscribers=1, counters=0) as channel:
         publisher, body = channel.publisher(), bytes((1 << 23) - 8)
         reader = channel.subscriber() if kind == "subscriber" else channel.lossy_subscriber()
@@ -346,7 +346,7 @@ def test_evict_frees_publishers_at_once_also_in_the_middle_of_a_poll(slots: Chan
         pass
 
     def handler(message: flyring.Message) -> None:
-        if message.position == 64:  # the first behind the owner record
+        if message.position == 64:  # the first message, behind the owner record
             slots.evict(subscriber.slot)
 
     with pytest.raises(flyring.SlotLostError):
@@ -368,7 +368,7 @@ def test_a_gate_that_an_evicted_owner_stored_late_is_taken_back_by_the_publisher
     memory, gate = slots._attached.memory, slots.header.gate(0, subscriber.slot)
     stale = memory.load64(gate)
     slots.evict(subscriber.slot)
-    memory.store64(gate, stale)  # it leaves the store buffer of the victim, which never polls again
+    memory.store64(gate, stale)  # simulates a late store of the victim, which never polls again
     assert publisher.send(bytes(8), timeout=5)
     assert memory.load64(gate) == layout.NOT_GATING
     subscriber.close()

@@ -89,9 +89,9 @@ def test_claims_that_are_not_committed(ends: Ends, prices: Any) -> None:
     with pytest.raises(ZeroDivisionError), publisher.claim(prices.Trade) as trade:
         trade.price = 1 // 0
     trade = publisher.claim(prices.Trade)
-    del trade  # forgotten
+    del trade  # dropped without commit
     with publisher.claim(prices.Trade) as trade:
-        trade.price = 2  # and is committed
+        trade.price = 2  # the end of the block commits
     message = subscriber.take()
     assert message is not None
     assert prices.Trade.decode(message).price == 2
@@ -127,7 +127,7 @@ def test_variable_length(folder: Path) -> None:
         for variable in (room, room + 30):
             message = publisher.claim(made.M, variable)
             with pytest.raises(sbe.OrderError):
-                message.commit()  # stays open
+                message.commit()  # the claim stays open
             write_groups(message)
             message.commit()
             taken = subscriber.take()
@@ -174,7 +174,7 @@ def test_back_pressure_and_timeouts(ends: Ends, prices: Any) -> None:
 
 
 def test_laps(ends: Ends, prices: Any) -> None:
-    """Over the ring's end, with other lengths between, and every value right."""
+    """Messages of different lengths pass the ring's end, and every value is right."""
     publisher, subscriber = ends
     seen: list[Any] = []
     handler = sbe.dispatch(
@@ -233,7 +233,7 @@ def test_what_cannot_be_claimed(ends: Ends, prices: Any, folder: Path) -> None:
     ):
         with pytest.raises(InvalidArgumentError):
             use()
-    raw: Any = publisher.claim  # as before
+    raw: Any = publisher.claim  # claim of bytes works as before
     raw(length=8).abort()
     raw(True).abort()
 
@@ -304,7 +304,7 @@ def test_dispatch_chooses_by_template(ends: Ends, prices: Any) -> None:
     assert seen[2][:2] == (2, 1)
     assert prices.Book.decode(seen[3]).remark == "for otherwise"
     publisher.offer(b"raw", 99)
-    assert subscriber.poll(sbe.dispatch({prices.Trade: print})) == 1  # skipped
+    assert subscriber.poll(sbe.dispatch({prices.Trade: print})) == 1  # the message is skipped
 
 
 def test_dispatch_for_lossy_subscribers_and_take(ends: Ends, prices: Any) -> None:
@@ -348,11 +348,11 @@ def check_dead(
     ):
         with pytest.raises(ClosedError):
             use()
-    assert len(levels) == 2  # that was read before
+    assert len(levels) == 2  # the value that was read before
 
 
 def test_what_a_handler_keeps_is_dead(ends: Ends, prices: Any) -> None:
-    """Never the bytes of another message, whatever was kept: decoder, composite, group, entry or iterator."""
+    """A kept decoder, composite, group, entry or iterator never shows the bytes of another message."""
     publisher, subscriber = ends
     stash: list[Any] = []
 
@@ -446,7 +446,7 @@ def bad_payloads(prices: Any) -> list[tuple[str, int, bytes]]:
 
 
 def test_bad_messages(ends: Ends, prices: Any) -> None:
-    """Each of the checks: the message is consumed, and the ring goes on."""
+    """After each failed check, the message is consumed, and the ring goes on."""
     publisher, subscriber = ends
     seen: list[int] = []
 
@@ -495,7 +495,7 @@ def test_what_dispatch_does_not_take(ends: Ends, prices: Any) -> None:
 
 
 def test_many_templates() -> None:
-    """More than the table's first size, and ids that share its places."""
+    """More templates than the table's first size, and ids that collide in it."""
     messages = "".join(
         f'<sbe:message name="M{i}" id="{i}"><field name="a" id="1" type="uint32"/></sbe:message>'
         for i in range(1, 65000, 970)
@@ -514,7 +514,7 @@ def test_many_templates() -> None:
             with publisher.claim(cls) as message:
                 message.a = cls.TEMPLATE_ID
                 message.commit()
-            publisher.offer(b"", cls.TEMPLATE_ID + 1)  # nobody's
+            publisher.offer(b"", cls.TEMPLATE_ID + 1)  # a type without a handler
         while subscriber.poll(handler):
             pass
     assert seen == [(cls.TEMPLATE_ID, cls.TEMPLATE_ID) for cls in classes]
@@ -540,7 +540,7 @@ def test_a_forked_child_cannot_publish(ends: Ends, prices: Any) -> None:
     trade.price = 1
 
     def child() -> None:
-        trade.price = 2  # in memory of the child's own
+        trade.price = 2  # writes to the child's private memory
         for use in (trade.commit, trade.abort, lambda: publisher.claim(prices.Trade)):
             with pytest.raises(ClosedError):
                 use()
@@ -552,7 +552,7 @@ def test_a_forked_child_cannot_publish(ends: Ends, prices: Any) -> None:
 
 
 def test_decode_in_a_raw_handler_pins_nothing(ends: Ends, prices: Any) -> None:
-    """A message flyweight made by hand over a message in place is no export: it dies, and the poll goes on."""
+    """A flyweight over a message in place does not export it: the flyweight expires, and the poll goes on."""
     publisher, subscriber = ends
     for _ in range(3):
         publisher.offer(prices.Trade.encode(bytearray(99)))

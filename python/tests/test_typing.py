@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``help`` and type checkers say of the public methods, and the program that ``./dev lint`` gives to these."""
+"""``help`` and type stubs of the public methods, and the program that ``./dev lint`` gives to the type checkers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_public_method_has_a_signature_and_a_text(method: Callable[..., An
 
 
 def stubs() -> Iterator[tuple[str, list[Parameters]]]:
-    """``Class.method`` of _core.pyi, and its parameters: name, positional only, default. One list for each overload."""
+    """Yields ``Class.method`` of _core.pyi and its parameters (name, positional only, default), a list per overload."""
     text = Path(_core.__file__).with_name("_core.pyi").read_text()
     found: dict[str, list[Parameters]] = {}
     for node in ast.parse(text).body:
@@ -100,7 +100,7 @@ def test_the_stub_is_what_the_core_says(name: str) -> None:
     assert actual in expected
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the README's programs end soon after
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # like the README's programs, it does not close
 def test_the_typed_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed_program.generated("typed") == 1 + 1 + 7 + 3
     assert typed_program.jobs("jobs") == 1 + 1 + 1

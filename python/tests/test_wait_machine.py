@@ -21,7 +21,7 @@ from waits import Waits, data_asleep, until, word
 
 @pytest.mark.parametrize("refused", ["here", "there", "both"])
 def test_works_where_membarrier_is_refused(child: Callable[..., Child], refused: str) -> None:
-    """One side is a child, that may be refused; the other a child of its own, too, for the filter stays."""
+    """Each side is a child of its own, because the filter stays until a process ends."""
     code = """
         import sys, flyring
         sys.path.insert(0, sys.argv[4])
@@ -55,7 +55,7 @@ def test_works_where_membarrier_is_refused(child: Callable[..., Child], refused:
             side.say()
         start = time.monotonic()
         assert [side.line() for side in sides] == ["done", "done"]
-        assert time.monotonic() - start < 15  # with a cap of 100 ms for each message it would be 60
+        assert time.monotonic() - start < 15  # with a cap of 100 ms for each message it would be 60 s
 
 
 def test_64_sleepers_of_one_ring_are_woken_by_one_message() -> None:
@@ -152,7 +152,7 @@ def test_a_lapped_reader_of_a_publisher_that_died_between_its_counts_sleeps(when
         memory, begun = channel._attached.memory, channel.header.trailer(0) + layout.TRAILER_MESSAGES_BEGUN
         memory.add64(begun, 1)
         found = 0
-        while reader.take():  # what is behind a boundary
+        while reader.take():  # the messages behind a boundary
             found += 1
         assert (found > 0) == (when_lapped == "oldest")
         before = resource.getrusage(resource.RUSAGE_THREAD)
@@ -160,7 +160,7 @@ def test_a_lapped_reader_of_a_publisher_that_died_between_its_counts_sleeps(when
         after = resource.getrusage(resource.RUSAGE_THREAD)
         assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
         assert after.ru_nvcsw - before.ru_nvcsw < 20
-        publisher.offer(b"y")  # which counts to the end
+        publisher.offer(b"y")  # after this the counts agree again
         reader.take()
         assert reader.lost_messages(0) > 0
         publisher.offer(b"z")

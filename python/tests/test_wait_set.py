@@ -37,7 +37,7 @@ def test_it_says_which_of_several_channels_members_is_ready() -> None:
             until(lambda: data_asleep(first) and data_asleep(second))
             publisher.offer(b"x")
             assert waiting.end() == [member]
-            assert waits.wait(0) == [member]  # as long as it is
+            assert waits.wait(0) == [member]  # ready for as long as there is a message
             assert member.take()
         one.offer(b"x")
         two.offer(b"x")
@@ -135,10 +135,10 @@ def test_close_of_a_channel_ends_a_wait_and_leaves_nothing_mapped() -> None:
 
 @pytest.mark.parametrize("by_flyring", [True, False])
 def test_members_of_a_replaced_channel_are_ready_and_say_so(by_flyring: bool) -> None:
-    """Also if somebody else moves the file, which says a word to nobody."""
+    """Also if another program moves the file, which gives no hint."""
     with Channel.create("life", "broadcast", capacity=4096) as channel, Channel.create("stays", "broadcast") as other:
         own, publisher = other.subscriber(), channel.publisher()
-        channel.subscriber("s", kept=True).close()  # it holds the publisher back, for good
+        channel.subscriber("s", kept=True).close()  # it holds the publisher back
         fill(publisher)
         subscriber, lossy = channel.subscriber(), channel.lossy_subscriber()
         waits = make_set(own, subscriber, lossy, publisher)
@@ -150,7 +150,7 @@ def test_members_of_a_replaced_channel_are_ready_and_say_so(by_flyring: bool) ->
             with Channel.create("new", "broadcast") as new:
                 os.rename(new.path, channel.path)
         ready = set(waiting.end())
-        for _ in range(100):  # one that looked earlier comes first
+        for _ in range(100):  # it must not matter which member looked earlier
             assert ready <= {subscriber, lossy, publisher}
             if len(ready) == 3:
                 break
@@ -310,7 +310,7 @@ def test_where_futex_waitv_is_refused_it_naps(child: Callable[..., Child]) -> No
             publisher.offer(b"%d" % i)
             assert other.line() == str(i)
             times.append(time.monotonic() - start)
-            time.sleep(0.002)  # it waits by then
+            time.sleep(0.002)  # time for the wait to begin
         for part in times[:20], times[20:]:
             assert sorted(part)[10] < 0.02  # naps of 1 ms, not the cap
 

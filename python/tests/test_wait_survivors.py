@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends or disturbs a wait, at any moment of it: a close, an evict, a signal, a fork, and the dead (spec 6.16)."""
+"""Waits that are ended or disturbed at any moment: by close, evict, signal, fork and death (spec 6.16)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_who_spins_looks_as_often_as_who_sleeps(verb: str, wait: Any) -> None:
         else:
             drain(ends[2])
         waits = Waits(lambda: LONG_SPINS[verb](*ends))
-        os.unlink(channel.path)  # by somebody who tells nobody
+        os.unlink(channel.path)  # removed without a hint
         with Channel.create("spins", "broadcast", capacity=4096), pytest.raises(ChannelReplacedError):
             waits.end()
 
@@ -235,12 +235,12 @@ def test_an_exception_of_a_signals_handler_ends_a_wait(what: str) -> None:
 
 
 class AlarmError(Exception):
-    """What the handler of SIGALRM raises."""
+    """The exception that the handler of SIGALRM raises."""
 
 
 @contextmanager
 def alarms() -> Iterator[Callable[[float], None]]:
-    """A call sets the one alarm, in so many seconds; 0: none, also if it comes late."""
+    """Gives a function that sets the alarm in so many seconds; 0 cancels it, even if it comes late."""
     armed = False
 
     def on_alarm(*_: object) -> None:
@@ -290,7 +290,7 @@ def test_a_signal_at_any_moment_of_a_read_loses_at_most_what_was_handed_out(kind
                 publisher.send(b"%d" % count, timeout=10)
                 count += 1
                 time.sleep(0.0005)
-            while got[-1:] != [LAST]:  # it may be what is lost
+            while got[-1:] != [LAST]:  # LAST may be the message that is lost
                 publisher.send(b"%d" % LAST, timeout=10)
                 time.sleep(0.002)
             return count
@@ -333,7 +333,7 @@ def test_a_signal_at_any_moment_of_a_send_publishes_all_or_nothing(way: str) -> 
         reads = Waits(read)
         with alarms() as alarm:
             while interrupts < 30:
-                number = channel.stats().publishers[0].messages  # what was published, whatever came between
+                number = channel.stats().publishers[0].messages  # the number of messages published so far
                 try:
                     alarm(random.uniform(0.00005, 0.001))
                     while True:
@@ -353,7 +353,7 @@ def test_a_signal_at_any_moment_of_a_send_publishes_all_or_nothing(way: str) -> 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("what", ["take", "send", "flush", "wait set"])
 def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
-    """The wait goes on in the parent. In the child its object is closed."""
+    """The wait goes on in the parent. In the child the object is closed."""
     with pair() as (_, publisher, subscriber):
         waits = WaitSet()
         waits.add(subscriber)
@@ -394,7 +394,7 @@ def test_a_signals_handler_may_fork_during_a_wait(what: str) -> None:
 @pytest.mark.parametrize("action", Action)
 @pytest.mark.parametrize("kind", ["subscriber", "lossy_subscriber"])
 def test_a_handler_may_fork_in_a_poll_that_waited(kind: str, action: Action) -> None:
-    """In the child the poll ends with closed; the parent's object works as ever."""
+    """In the child the poll ends with ClosedError; the parent's object still works."""
     with Channel.create("forks", "broadcast", capacity=4096) as channel, channel.publisher() as publisher:
         reader = getattr(channel, kind)()
         sends = Waits(lambda: (until(lambda: data_asleep(channel)), publisher.offer_batch([b"m", b"n"])))
@@ -423,8 +423,8 @@ def test_a_handler_may_fork_in_a_poll_that_waited(kind: str, action: Action) -> 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("what", ["send", "flush", "take"])
 def test_a_fork_in_the_middle_of_a_look_for_a_successor(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file has lost its name: Python code looks for the new one, in which a signal's handler may run. The child
-    publishes nothing into its parent's ring."""
+    """The file has no name any more, so Python code looks for the new file, during which a signal's handler may run.
+    The child publishes nothing into its parent's ring."""
     with pair() as (channel, publisher, subscriber):
         os.unlink(channel.path)
         if what != "take":
@@ -483,7 +483,7 @@ def test_a_waker_that_dies_in_front_of_its_wake_delays_a_reader_by_the_cap() -> 
     with Channel.create("cap", "broadcast", capacity=4096) as channel, Channel.open("cap", wake=False) as silent:
         subscriber, publisher = channel.subscriber(), silent.publisher()
         slot = channel.header.publisher_slot(publisher.ring)
-        channel._attached.memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, publisher.epoch)  # it promises, and lies
+        channel._attached.memory.store64(slot + layout.PUBLISHER_SLOT_WAKES, publisher.epoch)  # a false promise
         waits = Waits(lambda: subscriber.take(timeout=None))
         until(lambda: data_asleep(channel))
         start = time.monotonic()

@@ -120,7 +120,7 @@ def test_a_batch_that_waits_has_woken_its_reader_before() -> None:
             got.append(bytes(message))
         assert waits.end() == len(messages)
         assert got == messages
-        assert time.monotonic() - start < 5  # with a cap of 100 ms for each part it would be more
+        assert time.monotonic() - start < 5  # with the cap of 100 ms for each part it would be more
 
 
 def test_an_error_in_the_middle_of_a_batch_is_raised_and_what_was_taken_stays() -> None:
@@ -137,7 +137,7 @@ def test_an_error_in_the_middle_of_a_batch_is_raised_and_what_was_taken_stays() 
             with Channel.replace(f"batch{i}", "broadcast"), pytest.raises(ChannelReplacedError):
                 waits.end()
             assert len(drain(subscriber)) > 1
-            assert subscriber.position(0) == publisher.position  # which says how far it came
+            assert subscriber.position(0) == publisher.position  # position tells how much was published
             assert publisher.offer(b"goes on")
             assert subscriber.take() == b"goes on"
 
@@ -161,7 +161,7 @@ def test_who_waits_for_many_rings_is_woken_by_each() -> None:
 
 
 def test_a_ring_that_is_corrupt_lets_its_publisher_go() -> None:
-    """The gate that becomes -1 (6.9) wakes as any other."""
+    """Setting the gate to -1 (6.9) wakes the publisher like any gate store."""
     with pair() as (channel, publisher, subscriber):
         fill(publisher)
         waits = Waits(lambda: publisher.send(b"x"))
@@ -201,8 +201,8 @@ def test_who_opted_out_wakes_nobody_and_is_looked_at_every_millisecond() -> None
             publisher.offer(b"x")
             waits.end()
             times.append(waits.ended - start)
-            assert data_asleep(channel)  # nobody cleared it
-        assert sorted(times)[5] < 0.05  # with a cap of 100 ms half of them would take longer
+            assert data_asleep(channel)  # the bit is not cleared
+        assert sorted(times)[5] < 0.05  # with the cap of 100 ms, half of them would take longer
 
 
 def test_who_opted_out_sleeps_as_long_as_others_if_they_wake() -> None:
@@ -265,7 +265,7 @@ def test_no_sleep_is_lost_with_one_message_outstanding(child: Start) -> None:
             publisher.send(b"%d" % i)
             message = subscriber.take(timeout=30)
             assert message == b"%d" % i
-            late += time.monotonic() - start > 0.095  # the cap
+            late += time.monotonic() - start > 0.095  # reached the cap
         publisher.send(b"end")
         assert subscriber.take(timeout=30) == b"end"
         assert late <= 2, f"{late} waits reached the cap"  # a busy machine may stop a process for that long
@@ -319,14 +319,14 @@ def test_flush_beside_an_open_claim() -> None:
             waits = Waits(publisher.flush)
             until(lambda: room_asleep(channel))
             with pytest.raises(TwoThreadsError):
-                claim.abort()  # it stays open
+                claim.abort()  # the claim stays open
             assert subscriber.take()
             waits.end()
             assert subscriber.take() is None  # nothing of the claim is published
             claim[:] = b"done"
         assert subscriber.take() == b"done"
         publisher.offer(b"y")
-        publisher.claim(4)  # and dropped, which aborts it
+        publisher.claim(4)  # dropped, which aborts it
         claim = publisher.claim(4)
         waits = Waits(publisher.flush)
         until(lambda: room_asleep(channel))
@@ -346,7 +346,7 @@ def test_flush_waits_for_every_reader_that_somebody_owns() -> None:
         publisher.flush(0)
         channel.subscriber("kept", kept=True).close()
         publisher.offer(b"x")
-        publisher.flush(0)  # nobody owns it
+        publisher.flush(0)  # the kept slot has no owner
         one, other = channel.subscriber(), channel.subscriber()
         publisher.offer(b"y")
         with pytest.raises(TimedOutError) as caught:

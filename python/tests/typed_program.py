@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users write, for type checkers: ``./dev lint`` runs mypy and basedpyright on this, test_typing.py runs it.
+"""A user's program for type checkers: ``./dev lint`` runs mypy and basedpyright on it, and test_typing.py runs it.
 
-A line that must be refused has a ``type: ignore`` that names the error; one that is not needed is an error itself.
+A line with a type error has a ``type: ignore`` that names the error; an unnecessary one is an error itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def on_rows(rows: NDArray[numpy.void]) -> None:
 
 
 def generated(name: str) -> int:
-    """Classes of ``flyring sbe generate``."""
+    """Uses classes of ``flyring sbe generate``."""
     with flyring.Channel.open_or_create(name, kind="inbox", schema=SCHEMA, capacity=1 << 16) as channel:
         with channel.publisher("feed") as publisher:
             with publisher.claim(PriceUpdate) as update:
@@ -65,7 +65,7 @@ def generated(name: str) -> int:
 
 
 def jobs(name: str) -> int:
-    """A queue."""
+    """Uses a queue."""
     with flyring.Channel.create(name, "queue", producers=1, workers=2, schema=SCHEMA) as channel:
         with channel.publisher("feed") as publisher:
             publisher.offer_batch([b"a", b"b", b"c", b"d"])
@@ -89,7 +89,7 @@ def jobs(name: str) -> int:
 
 
 def at_run_time(name: str, path: str) -> list[str]:
-    """Classes of ``Schema.load``, as in the README."""
+    """Uses classes of ``Schema.load``, as in the README."""
     prices, seen = sbe.Schema.load(path), list[str]()
     with flyring.Channel.open_or_create(name, kind="inbox", schema=prices) as channel:
         with channel.publisher().claim(prices.PriceUpdate) as update:
@@ -103,7 +103,7 @@ def at_run_time(name: str, path: str) -> list[str]:
 if TYPE_CHECKING:
 
     def from_3_12_on(message: flyring.Message, claim: flyring.Claim) -> None:
-        """Before, numpy does not tell of the buffer protocol; ``message.data`` is what it takes there."""
+        """Before Python 3.12, type checkers do not know numpy's buffers, so programs pass ``message.data``."""
         import sys
 
         if sys.version_info >= (3, 12):

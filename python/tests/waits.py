@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of waiting share: the words (spec 6.16), and a call that waits in another thread."""
+"""Helpers of the tests of waiting: the words (spec 6.16), and a call that waits in another thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def word(channel: Channel, offset: int) -> int:
 
 
 def data_asleep(channel: Channel) -> int:
-    """Whether somebody who waits for ring 0 may be asleep."""
+    """Returns whether a reader of ring 0 may be asleep."""
     return word(channel, layout.CONTROL_DATA_ASLEEP) & 1
 
 
@@ -33,7 +33,7 @@ def until(true: Callable[[], Any]) -> None:
 
 
 class Waits:
-    """A call in another thread: what it gives, and when."""
+    """A call in another thread, its result, and the time of its end."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.result: Any = None
@@ -60,7 +60,7 @@ class Waits:
 
 @contextmanager
 def sleeping_reader(name: str = "sleeps", **options: Any) -> Iterator[tuple[Channel, Any, Publisher, Waits]]:
-    """A reader that sleeps for as long as it takes, of a channel with one publisher that wakes."""
+    """A reader that sleeps without a limit, in a channel with one publisher that wakes it."""
     with Channel.create(name, "broadcast", capacity=4096, **options) as channel:
         subscriber, publisher = channel.subscriber(), channel.publisher()
         waits = Waits(lambda: subscriber.take(timeout=None))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the dead. For each operation, and for each of its stores that changes the file: the file as a process
-leaves it that is killed after this store, and the file after the next owner's operations. The scenarios are those of
-interop-tests/steps, which kills real processes: names, messages, lengths and injected values are the same there."""
+"""The files of the dead. For each operation, and each store in it that changes something, a file as a process leaves it
+that is killed after that store; and what the next owner makes of the file. The scenarios are those of
+interop-tests/steps, which kills real processes with the same names, messages, lengths and injected values."""
 
 import struct
 
@@ -28,7 +28,7 @@ def payload(ring, sequence, length):
 
 
 class Scene:
-    """A channel, and how many messages each ring has had."""
+    """A channel, and the number of messages that each ring has had."""
 
     make, options = Channel, OPTIONS
 
@@ -38,7 +38,8 @@ class Scene:
         self.prepare()
 
     def prepare(self):
-        """Two publishers, the first in its second lap; keeper and reader are kept and away, keeper is behind."""
+        """Prepares two publishers, the first in its second lap. The kept subscribers keeper and reader are away; keeper
+        is behind."""
         readers = [self.channel.take_subscriber(name, True, None) for name in ("keeper", "live", "reader")]
         publisher, other = self.channel.take_publisher("pub"), self.channel.take_publisher("other")
         for _ in range(3):
@@ -59,14 +60,14 @@ class Scene:
         self.stage()
 
     def stage(self):
-        """Somebody lives while the other one dies."""
+        """Starts the processes that stay alive while the other one dies."""
         self.channel.locked.clear()
         self.channel.inject = BASE
         self.channel.take_subscriber("live", True, None)
         self.channel.inject = DEAD
 
     def next(self, ring=0, length=None):
-        """The next message of a ring: type and payload."""
+        """Returns type and payload of the next message of a ring."""
         s = self.sent[ring]
         return 1 + s, payload(ring, s, length_of(s) if length is None else length)
 
@@ -89,7 +90,7 @@ class Scene:
         return n < 512 and at // 512 != (at + n) // 512
 
 
-# The operations: each prepares, and returns what the dead was doing when it was killed.
+# The operations. Each prepares the channel, and returns the operation during which the process is killed.
 
 
 def offer(s, length=30):
@@ -98,7 +99,7 @@ def offer(s, length=30):
 
 
 def wake(s):
-    """Somebody waits for a message, and for room."""
+    """Processes wait for a message and for room."""
     p = s.fill_to(s.pub(), lambda at: not s.crosses(at, 30))
     for pair in ("data", "room"):
         s.channel.fall_asleep(pair, [0])
@@ -216,15 +217,15 @@ def evict(s):
 
 
 def evict_late_gate(s):
-    """The victim stores a gate after it was evicted, and is killed before it takes it back."""
+    """The victim stores a gate after its eviction, and is killed before it takes the gate back."""
     r = s.channel.take_subscriber("reader", True, None)
     s.channel.evict(2)
     return lambda: s.channel.store_gate(r, 0)
 
 
 def recover(operation, first=False, before_commit=False):
-    """The dead was recovering what another one had left, which was killed after its commit, right before it, or after
-    its first store."""
+    """The process is killed during the recovery of a ring, whose owner was killed after its commit, right before it, or
+    after its first store."""
 
     def prepare(s):
         states = [state for _, state in states_of(s, operation)]
@@ -239,8 +240,8 @@ def recover(operation, first=False, before_commit=False):
 
 
 def states_of(s, prepare):
-    """[(offset of the store, the file after it)] of an operation; first the file as it was before. A store that changes
-    nothing is left out."""
+    """Returns [(offset of the store, the file after it)] of an operation, beginning with the file before it. Stores
+    that change nothing are left out."""
     act, channel = prepare(s), s.channel
     states = [(None, bytes(channel.b))]
 
@@ -255,7 +256,7 @@ def states_of(s, prepare):
 
 
 PUBLISHER, UNNAMED, NEW, READER = "pub", "", "new", "reader"
-# operation, who takes over, alignment
+# operation, the process that takes over, alignment
 DYING = (
     ("offer", offer, PUBLISHER, 64),
     ("offer-compact", offer, PUBLISHER, 8),
@@ -308,7 +309,7 @@ TRAILER = {128: "claimed", 320: "published", 328: "messages_begun", 336: "messag
 
 
 def word(channel, at):
-    """What stands there, for people."""
+    """Describes the word at an offset, for people."""
     if at is None:
         return "nothing yet"
     if at < 4096 + 256:
@@ -330,7 +331,7 @@ def word(channel, at):
 
 
 def differences(old, new):
-    """[[offset, hex of the new bytes], ...]; a run ends where 8 bytes are the same."""
+    """Returns [[offset, hex of the new bytes], ...]; a run ends where 8 bytes are equal."""
     runs, at = [], 0
     while at < len(new):
         if old[at : at + 4096] == new[at : at + 4096]:
@@ -349,7 +350,7 @@ def differences(old, new):
 
 
 def take_over(golden, name, offers):
-    """What the next owner does, and the reader that then looks what is there."""
+    """Does the operations of the next owner, and of a reader that then reads the ring."""
     if name == PUBLISHER:
         golden.publisher("heir", name)
         golden.subscriber("reader", "keeper", True)
@@ -361,7 +362,7 @@ def take_over(golden, name, offers):
 
 
 def is_behind(channel, left):
-    """Ring 0 is between two of its stores, or something was announced and not published."""
+    """Returns whether ring 0 is between two of its stores, or bytes were announced but not published."""
     claimed, published, begun, done = (
         struct.unpack_from("<q", left, channel.trailer(0) + at)[0] for at in (128, 320, 328, 336)
     )
@@ -369,14 +370,14 @@ def is_behind(channel, left):
 
 
 def files_of(make):
-    """{name: content}; make(name, channel) gives what writes down the operations that are done in a channel."""
+    """Returns {name: content}. make(name, channel) returns the recorder of the operations in a channel."""
     files = {}
     for name, prepare, heir, alignment in DYING:
         scene, points = Scene(alignment), []
         states = states_of(scene, prepare)
         base = states[0][1]
         for at, left in states:
-            # Twice where there is something to recover: an offer writes over the place behind it.
+            # Twice if there is something to recover, because an offer overwrites the bytes behind it.
             for offers in (False, True) if is_behind(scene.channel, left) else (True,):
                 channel = Channel(scene.options, HEIR)
                 channel.b[:] = left

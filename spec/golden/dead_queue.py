@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the dead of a queue (spec/queue.md), as dead.py makes those of every channel: the file that a worker,
-a producer or an evictor leaves when it is killed after one of its stores, and what the next worker does with it."""
+"""The files of the dead of a queue (spec/queue.md), like those of dead.py. A worker, a producer or an evicting process
+is killed after one of its stores; the next worker then uses the file."""
 
 from dead import DEAD, HEIR, Scene, differences, states_of, word
 from queues import Queue
@@ -9,7 +9,7 @@ OPTIONS = {"kind": "queue", "capacity": 4096, "producers": 2, "workers": 4, "cou
 
 
 class QueueScene(Scene):
-    """Two producers, of which the second never comes; the first is in its second lap, and left jobs behind."""
+    """A queue for two producers. The first is in its second lap, and has left jobs; the second never comes."""
 
     make, options = Queue, OPTIONS
 
@@ -25,7 +25,7 @@ class QueueScene(Scene):
         self.channel.inject = DEAD
 
     def worker(self, slot=2):
-        """The one that dies. Those in front of it die, too, before somebody looks."""
+        """The worker that dies. Workers in lower slots die, too, before another process looks."""
         while True:
             worker = self.channel.take_worker("")
             if worker.slot == slot:
@@ -43,7 +43,7 @@ def take(s, slot=2, limit=1):
 
 
 def take_padding(s):
-    """Padding, then a job."""
+    """The worker takes a job behind padding."""
     publisher, worker = s.pub(), s.worker()
     while publisher.t % 4096 + s.channel.align(8 + 300) <= 4096:
         s.send(publisher, 300)
@@ -58,7 +58,7 @@ def done(s, limit=1):
 
 
 def adopt(s, attempts=0):
-    """The dead adopts a job, of a worker that had it `attempts` times from others."""
+    """The process is killed while it adopts a job that was handed out `attempts` times before its last worker."""
     corpse, worker = s.with_job(3), None
     s.channel.locked.discard(("subscriber", 2))
     worker = s.worker(2)
@@ -68,7 +68,7 @@ def adopt(s, attempts=0):
 
 
 def adopt_untaken(s):
-    """The worker whose job it is was killed before it took what it had announced."""
+    """The job's worker was killed after it announced the job and before it took it."""
     worker, corpse = s.worker(2), s.worker(3)
     s.channel.take(corpse)
     s.channel.set_gate(0, 0, s.channel.gate(3, 0))
@@ -77,7 +77,7 @@ def adopt_untaken(s):
 
 
 def release(s, again=False, limit=1):
-    """Nothing else is left."""
+    """The worker releases its last job."""
     worker = s.with_job(limit=limit)
     s.channel.poll_jobs(s.worker(3), 256)
     if again:
@@ -87,7 +87,7 @@ def release(s, again=False, limit=1):
 
 
 def close(s):
-    """Two jobs are left of a batch of three."""
+    """The worker closes with two jobs left of a batch of three."""
     worker = s.with_job(limit=3)
     s.channel.done(worker)
     s.channel.poll_jobs(s.worker(3), 256)
@@ -95,7 +95,7 @@ def close(s):
 
 
 def take_worker(s, evicted=False):
-    """Its predecessor in the slot has a job."""
+    """The last owner of the slot has a job in hand."""
     worker = s.with_job()
     if evicted:
         s.channel.evict(worker.slot)
@@ -138,7 +138,7 @@ DYING = (
 
 
 def take_over(golden, releases):
-    """The next worker, which takes a job; then gives it back; then a producer comes."""
+    """Does the operations of the next worker, which takes a job and then releases it, and of the next producer."""
     golden.worker("reader", "heir")
     if golden.take_job("reader") and releases:
         golden.release("reader")
@@ -148,7 +148,7 @@ def take_over(golden, releases):
 
 
 def finds(channel, worker):
-    """What the worker gets until there is nothing more, with what it has in hand; all of it is done."""
+    """Returns the jobs that a worker has in hand, and gets until there are no more. Finishes all."""
     jobs = []
     while True:
         for k in range(channel.P):
@@ -161,7 +161,7 @@ def finds(channel, worker):
 
 
 def files_of(make):
-    """As dead.files_of."""
+    """Like dead.files_of."""
     files = {}
     for name, prepare, alignment in DYING:
         scene, points = QueueScene(alignment), []

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the dead of a service (spec/service.md), as dead.py makes those of every channel: the file that a
-client, a server or an evictor leaves when it is killed after one of its stores, and what the next server and client do
-with it."""
+"""The files of the dead of a service (spec/service.md), like those of dead.py. A client, a server or an evicting
+process is killed after one of its stores; the next server and the next client then use the file."""
 
 from dead import DEAD, HEIR, Scene, differences, states_of, word
 from services import Service
@@ -11,7 +10,7 @@ SECOND = 10**9
 
 
 class ServiceScene(Scene):
-    """A server and a client have talked until their rings were in the second lap, and went."""
+    """A service whose server and client have exchanged messages into the second lap of their rings, and have left."""
 
     make = Service
 
@@ -48,7 +47,7 @@ class ServiceScene(Scene):
         return server, client
 
     def no_boundary(self, server, client):
-        """The next request and reply note none."""
+        """Moves on until the next request and reply store no boundary."""
         ring = self.channel.clients + client.number
         while self.crosses(client.publisher.t, 24 + 30) or self.crosses(
             self.channel.get_trailer(ring, "published"), 16 + 40
@@ -56,7 +55,7 @@ class ServiceScene(Scene):
             self.exchange(server, client, 30)
 
     def dies(self, o):
-        """One more process that is dead when somebody looks."""
+        """Adds a process that is dead when another process looks."""
         mine = {("subscriber", 0)} | {("publisher", self.channel.clients + k) for k in range(self.channel.clients)}
         if hasattr(o, "calls"):
             mine = {("publisher", o.number), ("subscriber", 1 + o.number)}
@@ -71,7 +70,7 @@ def call(s, exchanges=1):
 
 
 def serve(s, does=None, exchanges=1, asked=1, **how):
-    """The server dies in a poll that has so many requests before it."""
+    """The server dies in a poll, before which it has answered `exchanges` requests."""
     server, client = s.both(exchanges)
     if exchanges and asked == 1:
         s.no_boundary(server, client)
@@ -82,7 +81,7 @@ def serve(s, does=None, exchanges=1, asked=1, **how):
 
 
 def not_run(s):
-    """Asked of the server before."""
+    """The request was for the previous server."""
     server, client = s.both()
     for _ in range(2):
         s.ask(client)
@@ -92,7 +91,7 @@ def not_run(s):
 
 
 def later(s, which):
-    """Of three requests that were kept."""
+    """The server answers one of three requests that it kept."""
     server, client = s.both()
     kept = []
     for _ in range(3):
@@ -102,7 +101,7 @@ def later(s, which):
 
 
 def items(s):
-    """The second poll of a stream: its last items, and its end."""
+    """The server dies in the second poll of a stream, which sends the last items and the end."""
     server, client = s.both()
     s.ask(client, credit=2)
     s.channel.serve(server, 256, lambda _: ("stream", 5, [b"one", b"two", b"three"]))
@@ -119,7 +118,7 @@ def drain(s):
 
 
 def expire(s):
-    """Its own clock ends one call, the server's answer another one."""
+    """The client's clock ends one call, and the server's answer ends another."""
     server, client = s.both()
     s.ask(client, timeout=SECOND)
     s.channel.inject = DEAD | {"monotonic": DEAD["monotonic"] + SECOND}
@@ -130,7 +129,7 @@ def expire(s):
 
 
 def gone(s):
-    """Another server has come."""
+    """The client finds another server."""
     server, client = s.both()
     for _ in range(2):
         s.ask(client)
@@ -155,7 +154,7 @@ def credit(s):
 
 
 def take_client(s, evicted=False):
-    """A call of its predecessor is outstanding."""
+    """A client takes a place whose last owner had a call outstanding."""
     server, client = s.both()
     s.ask(client)
     s.channel.serve(server, 256, s.answer)
@@ -166,7 +165,7 @@ def take_client(s, evicted=False):
 
 
 def take_server(s):
-    """Its predecessor had taken two requests of three, and replied to the second."""
+    """A server takes the place of one that had taken two requests of three, and replied to the second."""
     server, client = s.both()
     kept = []
     for _ in range(3):
@@ -237,7 +236,7 @@ DYING = (
 
 
 def take_over(golden, goes_on):
-    """The next server; then it answers, and a client comes and calls."""
+    """Does the operations of the next server, which answers, and of the next client, which calls."""
     golden.server("reader", "heir")
     if goes_on:
         golden.serve("reader", {"reply": b"heir".hex(), "type": 7})
@@ -249,12 +248,12 @@ def take_over(golden, goes_on):
 
 
 def finds(channel, server):
-    """What the server then hands out until there is nothing more; it keeps all of it."""
+    """Returns the requests that a server hands out until there are no more. It keeps all."""
     return [request.facts() for request in channel.serve(server, 256, lambda _: ("keep",))]
 
 
 def files_of(make):
-    """As dead.files_of."""
+    """Like dead.files_of."""
     files = {}
     for name, prepare, alignment, delivery in DYING:
         scene, points = ServiceScene(alignment, delivery), []

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it.
-The layout version of the simulation has a folder of its own; newer/ and refused/ hold files of later versions,
-dead/ the files that killed processes leave.
+"""Writes the golden files: NAME.ring, and NAME.json with the operations that make it and what a reader finds in it. The
+layout version of the simulation has its own folder. newer/ and refused/ hold files as later versions may write them,
+and dead/ the files that killed processes leave.
 
 generate.py           write them all
-generate.py --check   compare with what is here; exit status 1 and one line per difference
+generate.py --check   compare with the existing files; exit status 1 and one line per difference
 
-Folders of other versions are never written, because their files define these versions. They are only searched for
-files that are of another version or incomplete."""
+Folders of other versions are never written, because their files document that version. They are only checked for files
+of a wrong version and for incomplete ones."""
 
 import pathlib
 import re
@@ -33,14 +33,14 @@ def empty_inbox():
 
 
 def empty_broadcast():
-    """So many publishers that their rings do not all start in the first eighth."""
+    """So many publishers that some rings start outside of the first eighth."""
     return Golden(
         "empty-broadcast", kind="broadcast", capacity=4096, publishers=9, subscribers=3, alignment=8, counters=0
     )
 
 
 def empty_many_subscribers():
-    """So many subscribers that the control section and the trailers need more than a page each."""
+    """So many subscribers that the control section and each trailer need more than a page."""
     return Golden("empty-many-subscribers", kind="broadcast", capacity=4096, publishers=2, subscribers=40, counters=0)
 
 
@@ -56,7 +56,8 @@ def one_message():
 
 
 def wrapped():
-    """Four laps of uneven sizes; back-pressured by the inbox's slot 0, which polls in between; the end is unread."""
+    """Four laps of uneven sizes. The inbox's slot 0 holds the publisher back, and polls in between; the end is
+    unread."""
     g = Golden("wrapped", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
     g.publisher("p0", "feed")
     g.subscriber("s0", "book")
@@ -74,7 +75,7 @@ def wrapped():
 
 
 def padding_at_end():
-    """A message, padding up to the ring's end, a message at its start: all of them unread."""
+    """A message, padding up to the ring's end, and a message at its start, all unread."""
     g = Golden("padding-at-end", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
     g.publisher("p0")
     g.subscriber("s0")
@@ -87,7 +88,7 @@ def padding_at_end():
 
 
 def exact_end():
-    """A record that ends exactly where the ring ends, and nothing behind it."""
+    """A record that ends exactly at the ring's end, with nothing behind it."""
     g = Golden("exact-end", kind="inbox", capacity=4096, publishers=1, subscribers=1, alignment=8, counters=0)
     g.publisher("p0")
     g.subscriber("s0")
@@ -101,7 +102,8 @@ def exact_end():
 
 
 def three_publishers():
-    """Named and not, in one process; one closes and its ring goes on under another owner, twice."""
+    """Publishers with and without names in one process. Twice one closes, and its ring continues under another
+    owner."""
     g = Golden("three-publishers", kind="inbox", capacity=4096, publishers=3, subscribers=1, counters=0)
     g.publisher("p0", "orders")
     g.publisher("p1")
@@ -119,10 +121,10 @@ def three_publishers():
     g.offer("p3", 20, pattern(50, 120))
     g.offer("p4", 21, pattern(60, 500))
     g.close("p3")
-    g.publisher("p5", "quotas")  # new: no slot without a name is left, so the first that is free
+    g.publisher("p5", "quotas")  # new: there is no slot without a name, so it gets the first free one
     g.offer("p5", 22, pattern(70, 200))
     g.poll("s0")
-    # p2's ring ends with room for neither the owner record of its next owner nor that one's first message
+    # The end of p2's ring has no room for the next owner's owner record, nor for its first message
     for length in (1016, 1016, 1016, 120):
         g.offer("p2", 12, pattern(1, length))
     assert g.objects["p2"].t == 4096 - 64
@@ -135,7 +137,7 @@ def three_publishers():
 
 
 def owner_before_padding():
-    """A new owner's record still fits before the ring's end, its first message does not."""
+    """A new owner's owner record fits before the ring's end, but its first message does not."""
     g = Golden(
         "owner-before-padding", kind="inbox", capacity=4096, publishers=1, subscribers=1, alignment=8, counters=0
     )
@@ -186,8 +188,8 @@ def compact():
 
 
 def kept_slot():
-    """A named kept subscriber, closed with messages unread in one ring of two; a second one, resumed and still open;
-    a third, forgotten; and a slot that is not kept, whose owner has not polled yet."""
+    """A kept subscriber that closed with unread messages in one ring of two; a second one, resumed and open; a third
+    one, forgotten; and a slot that is not kept, whose owner has not polled yet."""
     g = Golden("kept-slot", kind="broadcast", capacity=4096, publishers=2, subscribers=4, counters=0)
     g.publisher("p0", "left")
     g.publisher("p1", "right")
@@ -213,8 +215,8 @@ def kept_slot():
 
 
 def evicted():
-    """A kept subscriber, evicted while open, and its next owner; one that a publisher evicted for its lag of half a
-    ring; and one that keeps up."""
+    """A kept subscriber that was evicted while open, and the slot's next owner; one that a publisher evicted for a lag
+    of half a ring; and one that keeps up."""
     g = Golden("evicted", kind="broadcast", capacity=4096, publishers=2, subscribers=3, counters=0)
     g.publisher("p0", "fast", max_lag=2048)
     g.publisher("p1", "slow")
@@ -238,7 +240,7 @@ def evicted():
 
 
 def untouched_inbox():
-    """Filled before anybody read: slot 0 has no owner yet."""
+    """Filled before slot 0 has an owner."""
     g = Golden("untouched-inbox", kind="inbox", capacity=4096, publishers=2, subscribers=1, alignment=8, counters=0)
     g.publisher("p0")
     g.publisher("p1", "b")
@@ -250,8 +252,8 @@ def untouched_inbox():
 
 
 def inbox_handed_on():
-    """An inbox's reader leaves, and one with another name goes on where it was; then it is evicted, and the next one
-    joins behind what was lost."""
+    """An inbox's reader leaves, and one with another name continues at its position. Then that one is evicted, and the
+    next one joins behind the lost messages."""
     g = Golden("inbox-handed-on", kind="inbox", capacity=4096, publishers=2, subscribers=1, counters=0)
     g.publisher("p0", "orders")
     g.publisher("p1", "fills")
@@ -274,7 +276,7 @@ def inbox_handed_on():
 
 
 def aborted_and_batch():
-    """Claims aborted, batches: whole, split by the ring's end, split by capacity / 4, taken in part."""
+    """Aborted claims, and batches: whole, split by the ring's end, split by capacity / 4, and taken in part."""
     g = Golden("aborted-and-batch", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
     g.publisher("p0")
     g.subscriber("s0")
@@ -300,8 +302,8 @@ def aborted_and_batch():
 
 
 def batch_new_limit():
-    """A batch of which only the first message fits before the limit that the publisher remembers, and all of them
-    before the limit of now: one group, so one boundary."""
+    """A batch of which only the first message fits below the publisher's old limit, but all fit below the new one: one
+    group, and so one boundary."""
     g = Golden("batch-new-limit", kind="inbox", capacity=4096, publishers=1, subscribers=1, counters=0)
     g.publisher("p0")
     g.subscriber("s0")
@@ -319,8 +321,8 @@ def batch_new_limit():
 
 
 def sleepers():
-    """Readers and publishers that fell asleep and were killed there: each pair's bits are cleared by the next one who
-    wakes that ring's, the others' stay."""
+    """Readers and publishers that were killed in their sleep. The next wake of a ring clears its bit; the bits of other
+    rings stay."""
     g = Golden("sleepers", kind="broadcast", capacity=4096, publishers=34, subscribers=2, counters=0)
     for k in (0, 1):
         g.publisher(f"p{k}")
@@ -440,7 +442,7 @@ def empty_foreign_subscriber():
 
 
 def foreign_publisher():
-    """Agrona writes three laps and is held back; ours polls, and leaves the last messages unread."""
+    """Agrona writes three laps and is held back. Flyring polls, and leaves the last messages unread."""
     g = Golden(
         "foreign-publisher",
         kind="inbox",
@@ -451,7 +453,7 @@ def foreign_publisher():
         foreign="publisher",
         counters=0,
     )
-    assert g.foreign_write(9, "aa")  # before anybody reads
+    assert g.foreign_write(9, "aa")  # before the first reader
     g.subscriber("s0", "reader")
     i = pressed = 0
     while i < 60:
@@ -467,7 +469,7 @@ def foreign_publisher():
 
 
 def foreign_subscriber():
-    """Ours publishes three laps, twice as two owners, by offers, claims and batches; Agrona reads, and leaves some."""
+    """Flyring publishes three laps as two owners, by offers, claims and batches. Agrona reads, and leaves some."""
     g = Golden(
         "foreign-subscriber",
         kind="inbox",
@@ -508,8 +510,8 @@ def empty_queue():
 
 
 def queue():
-    """Two producers, three workers: jobs in hand, done, in batches, over the ring's end; another owner of a ring; one
-    worker leaves two jobs behind."""
+    """Two producers and three workers: jobs in hand, done, in batches, over the ring's end; a second owner of a ring;
+    one worker leaves two jobs."""
     g = Golden("queue", kind="queue", capacity=4096, producers=2, workers=3, counters=0)
     g.publisher("p0", "orders")
     g.worker("w0", "packer")
@@ -542,7 +544,7 @@ def queue():
 
 
 def queue_compact():
-    """Alignment 8, laps of the ring; room comes with done alone."""
+    """Alignment 8, and laps of the ring. Only done makes room."""
     g = Golden("queue-compact", kind="queue", capacity=4096, producers=1, workers=2, alignment=8, counters=0)
     g.publisher("p0", "feed")
     g.worker("w0")
@@ -564,7 +566,7 @@ def queue_compact():
 
 
 def queue_released():
-    """Jobs go to the returns ring, once and again, and are done from there; what a worker had in hand when it closed."""
+    """Jobs go to the returns ring, some twice, and are done from there; also those in hand when a worker closes."""
     g = Golden("queue-released", kind="queue", capacity=4096, producers=2, workers=2, counters=0)
     g.publisher("p0", "orders")
     g.publisher("p1", "fills")
@@ -593,8 +595,8 @@ def queue_released():
 
 
 def queue_handed_on():
-    """A worker is evicted with a job in hand, one that has none too; others adopt, in their own slot and from another
-    one; and the sleepers' bits."""
+    """A worker with a job in hand and one without are evicted. Others adopt jobs, in the same slot and from another
+    one. With the bits of sleepers."""
     g = Golden("queue-handed-on", kind="queue", capacity=4096, producers=1, workers=3, counters=0)
     g.publisher("p0", "orders")
     for handle in ("w0", "w1"):
@@ -607,7 +609,7 @@ def queue_handed_on():
     g.asleep("room", [0])
     g.evict(1)
     g.worker("w2")
-    g.take_job("w2")  # the job of w0
+    g.take_job("w2")  # adopts w0's job
     g.done("w2")  # room
     g.offer("p0", 9, "99")  # wakes one
     g.evict(2)
@@ -652,7 +654,7 @@ GOLDENS = (
 
 
 def all_files():
-    """{path from here: content} of everything that this program may write."""
+    """Returns {path from here: content} of everything that this program may write."""
     assert MINOR < newer.MINOR
     files, made = {}, {}
     for golden in GOLDENS:
@@ -678,7 +680,7 @@ def version(ring):
 
 
 def wrong_files(files):
-    """What is wrong with the files that are here, a line each."""
+    """Returns the errors in the existing files, a line each."""
     there = {str(p.relative_to(HERE)) for p in HERE.glob("*/*") if p.suffix in (".ring", ".json")}
     for name in sorted(there | set(files)):
         folder = name.split("/")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a golden file: does operations in the simulation, records each with its result, and gives the JSON."""
+"""Makes a golden file: does operations in the simulation, records each with its result, and writes the JSON."""
 
 import json
 import uuid
@@ -10,7 +10,7 @@ from simulation import Channel
 
 MAKE = {"queue": Queue, "service": Service}
 
-BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # of no machine
+BOOT_ID = "00112233-4455-4677-8899-aabbccddeeff"  # not the id of a real boot
 CREATED_AT = 1_700_000_000_123_456_789
 NOW = 1_700_000_001_987_654_321
 MONOTONIC = 7_000_000_000_123
@@ -28,12 +28,12 @@ def to_bytes(data):
 
 
 class Golden:
-    """Does operations in the simulation and writes down each with its result."""
+    """Does operations in the simulation, and records each with its result."""
 
     def __init__(self, golden, channel=None, **options):
-        """In a new channel, or in one that is there."""
+        """Works in a new channel, or in an existing one."""
         self.golden, self.options, self.operations, self.objects = golden, options, [], {}
-        self.typed = []  # what the messages decode to
+        self.typed = []  # the decoded messages
         self.inject = {
             "channel_id": str(uuid.uuid5(uuid.NAMESPACE_URL, "flyring-golden:" + golden)),
             "created_at": CREATED_AT,
@@ -164,7 +164,7 @@ class Golden:
 
     @staticmethod
     def does(what):
-        """What a handler does, for the simulation. `what` is one of {"reply": data, "type": n}, {"fail": text},
+        """Converts a handler's action for the simulation. `what` is one of {"reply": data, "type": n}, {"fail": text},
         {"keep": handle}, {"stream": [data, ...], "type": n}."""
         if "reply" in what:
             return "reply", what["type"], to_bytes(what["reply"])
@@ -175,7 +175,7 @@ class Golden:
         return ("keep",)
 
     def serve(self, handle, what, limit=256):
-        """A poll whose handler does the same with each request; those that it keeps get the handles keep0, keep1 ..."""
+        """Does a poll whose handler treats all requests alike; kept requests get the handles keep0, keep1 ..."""
         requests = self.channel.serve(self.objects[handle], limit, lambda _: self.does(what))
         if "keep" in what:
             for i, request in enumerate(requests):
@@ -184,7 +184,7 @@ class Golden:
         return self.did("serve", fields, requests=[request.facts() for request in requests])
 
     def later(self, server, request, what):
-        """A request that was kept."""
+        """Answers a request that was kept."""
         self.channel.reply_later(self.objects[server], self.objects.pop(request), self.does(what))
         self.did("later", {"server": server, "request": request, "handler": what})
 
@@ -196,7 +196,7 @@ class Golden:
         self.did("evict", {"slot": slot}, messages=self.channel.evict(slot))
 
     def asleep(self, pair, rings):
-        """6.16, 2 of somebody who is killed there."""
+        """Does step 2 of 6.16 (sleep) for a process that is then killed."""
         self.foreign(self.channel.fall_asleep(pair, rings))
 
     def foreign(self, stores):
@@ -236,7 +236,7 @@ class Golden:
         self.did("counter_free", {"counter": counter})
 
     def files(self):
-        """{file name: content}"""
+        """Returns {file name: content}."""
         content = {
             "inject": self.inject,
             "create": self.options,
@@ -249,7 +249,7 @@ class Golden:
 
 
 def dump(value, indent=0):
-    """JSON with a line per list element at the outer levels, so that differences can be read."""
+    """Returns JSON with a line per list element at the outer levels, so that differences are readable."""
     inner = " " * (indent + 1)
     if isinstance(value, dict) and indent < 3:
         lines = [inner + json.dumps(k) + ": " + dump(v, indent + 1) for k, v in value.items()]
@@ -269,7 +269,7 @@ def dump(value, indent=0):
 
 
 def lines(facts):
-    """JSON with a line per key, and per point of the list of the dead."""
+    """Returns JSON with a line per key, and per point in the list of the dead."""
     rest = {key: value for key, value in facts.items() if key != "dead"}
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in rest.items())
     return "{\n" + head + ' "dead": [\n  ' + ",\n  ".join(map(json.dumps, facts["dead"])) + "\n ]\n}\n"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a later minor version may write them: today's files with everything changed that channel.md 12 allows to
-change. A reader of today must read them, publish into them, and leave unknown bytes alone. Also files that it must
-refuse."""
+"""Files as a later minor version may write them: current files with all changes that channel.md 12 allows. Current
+bindings must read them, publish into them, and leave unknown bytes alone. Also files that they must refuse."""
 
 import json
 import struct
@@ -9,13 +8,13 @@ import struct
 from simulation import crc32c
 
 MINOR = 7
-FEATURES = 0x4000_0000_0000_1001  # optional ones, of no version yet
+FEATURES = 0x4000_0000_0000_1001  # optional features that no version has yet
 MADE_FROM = ("compact", "kept-slot", "counters", "schema", "one-message", "foreign-publisher", "foreign-subscriber")
-SECTION = b"a section of a later version "  # the first bytes of one, behind the schema
+SECTION = b"a section of a later version "  # the first bytes of a section behind the schema
 
 
 def reserved(header):
-    """[(offset, length)] of the bytes that 4.2 to 4.7 give no meaning, or a meaning for later versions only."""
+    """Returns [(offset, length)] of the bytes that 4.2 to 4.7 reserve."""
     publishers, subscribers = header["publishers"], header["subscribers"]
     yield 176, 4092 - 176
     control = header["control_offset"]
@@ -79,7 +78,7 @@ def of_a_newer_minor(name, made):
 
 
 def files(made):
-    """{path without suffix: (file, facts)} from today's files."""
+    """Returns {path without suffix: (file, facts)}, made from current files."""
     result = {f"newer/1.{MINOR}-{name}": of_a_newer_minor(name, made) for name in MADE_FROM}
     for name, offset, form, value, field in (
         (f"1.{MINOR}-unknown-feature", 16, "<Q", 1 << 40, "required_features"),

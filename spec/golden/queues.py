@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a queue (spec/queue.md), done as simulation.py does those of every channel. Numbers in comments are
-those of queue.md. One thread does everything, so no compare-and-set fails."""
+"""The steps of a queue (spec/queue.md), as part of the simulation. Numbers in comments are sections of queue.md. One
+thread does everything, so no compare-and-set fails."""
 
 import struct
 
@@ -10,12 +10,12 @@ from simulation import Channel, Publisher
 class Worker:
     def __init__(self, slot, epoch):
         self.slot, self.epoch = slot, epoch
-        self.looked = False  # for jobs of others; time stands still, so once
-        self.hand = []  # what it took and has not done, in order
+        self.looked = False  # whether it looked for jobs of dead workers; time stands still, so it looks once
+        self.hand = []  # the jobs that it took and has not done, in order
 
 
 class Job:
-    """One job in the hand of a worker: `at` is its record's position in ring `lies_in`, `end` that behind it."""
+    """One job in the hand of a worker. Its record lies in ring `lies_in`, from `at` to `end`."""
 
     def __init__(self, lies_in, at, end, kind, ring, position, attempts, data):
         self.lies_in, self.at, self.end, self.kind = lies_in, at, end, kind
@@ -34,7 +34,7 @@ class Job:
 
 class Queue(Channel):
     def __init__(self, options, inject):
-        """2: slot 0 is shared."""
+        """Makes a queue (2), whose slot 0 is shared."""
         raw = {"publishers": options["producers"] + 1, "subscribers": options["workers"] + 1}
         super().__init__(
             {key: value for key, value in options.items() if key not in ("producers", "workers")} | raw, inject
@@ -64,27 +64,28 @@ class Queue(Channel):
 
     def take_publisher(self, name, max_lag=0):
         publisher = super().take_publisher(name, max_lag)
-        self.wake_all("jobs")  # 10
+        self.wake_all("jobs")  # queue.md 10
         return publisher
 
     def close_publisher(self, p):
         super().close_publisher(p)
-        self.wake_all("jobs")  # 10
+        self.wake_all("jobs")  # queue.md 10
 
     def recompute(self, p, n, first):
-        """4. Nothing changes hands meanwhile."""
+        """Recomputes the limit (4). No job changes hands meanwhile."""
         gates = [g for w in range(self.S) if (g := self.gate(w, p.ring)) >= 0]
         p.limit = max(p.limit, self.C + min([p.t, *gates]))
         if p.ring == self.returns:
-            return  # 8: it does not wait, and does not say so
+            return  # 8: a release does not wait, and stores no blocked_since
         self.note_room(p, first)
 
     def ahead(self, n):
-        """8: nothing on the returns ring, which has an owner for one message at a time."""
+        """Returns how far to clear ahead. Nothing in the returns ring (8), whose owners publish only one message
+        each."""
         return 0 if self.releasing else super().ahead(n)
 
     def wake(self, pair, k):
-        """10"""
+        """Wakes sleepers, with workers as in 10."""
         if pair == "data":
             super().wake("jobs", 0)
         super().wake(pair, k)
@@ -92,7 +93,7 @@ class Queue(Channel):
     # --- workers ----------------------------------------------------------------------------------------------------
 
     def take_worker(self, name):
-        """6"""
+        """Takes a worker's slot (6)."""
         w = self.lock_first("subscriber", range(1, self.S))
         slot = self.subscriber_slot(w)
         worker = Worker(w, self.new_owner(slot, name.encode(), worker=True))
@@ -112,7 +113,7 @@ class Queue(Channel):
         return worker
 
     def jobs_of(self, worker, k, p, e):
-        """The jobs of a batch."""
+        """Returns the jobs of a batch."""
         jobs = []
         while p < e:
             kind, data, end = self.read(k, p)
@@ -126,7 +127,7 @@ class Queue(Channel):
         return jobs
 
     def take(self, worker, limit=1):
-        """3, and 5 in front of a worker's first. Returns the jobs, none if there are none; they stay in hand."""
+        """Takes jobs (3); the first time, looks for jobs to adopt before (5). Returns the jobs, which stay in hand."""
         if not worker.hand and not worker.looked:
             worker.looked = True
             for other in range(1, self.S):
@@ -159,7 +160,7 @@ class Queue(Channel):
         worker.hand = self.jobs_of(worker, k, p, e)
 
     def poll_jobs(self, worker, limit):
-        """Takes until there are `limit` jobs, or no more; each is done."""
+        """Takes and finishes jobs, until there were `limit` or there are no more."""
         jobs = []
         while len(jobs) < limit and (worker.hand or self.take(worker, limit - len(jobs))):
             jobs.append(worker.hand[0])
@@ -167,7 +168,7 @@ class Queue(Channel):
         return jobs
 
     def done(self, worker):
-        """3, 5, of its first job."""
+        """Finishes the worker's first job (3, 5)."""
         job = worker.hand.pop(0)
         self.set_gate(worker.slot, job.lies_in, worker.hand[0].at if worker.hand else -1)
         if not worker.hand:
@@ -175,7 +176,7 @@ class Queue(Channel):
         self.wake("room", job.lies_in)
 
     def adopt(self, worker, other):
-        """5. The other one is dead if nobody holds its slot's lock here."""
+        """Adopts a job of `other` (5), which is dead if its slot's lock is not held in the simulation."""
         evicting = self.get32(self.subscriber_slot(other) + 8)
         dead = ("subscriber", other) not in self.locked
         for k in range(self.P):
@@ -195,7 +196,7 @@ class Queue(Channel):
             self.wake("room", k)
 
     def release(self, worker):
-        """8. False: there is no room for it."""
+        """Releases a job (8). False: there is no room for it."""
         job = worker.hand[0]
         assert ("publisher", self.returns) not in self.locked
         published, count = self.recover(self.returns)
@@ -207,20 +208,20 @@ class Queue(Channel):
         self.releasing = False
         if released:
             self.done(worker)
-        else:  # the next take hands it out again
+        else:  # it stays in hand, and the next take hands it out again
             w, k = worker.slot, job.lies_in
             self.set_attempts(w, k, self.attempts(w, k) + 1)
             raise AssertionError("what comes after that has no golden file")
         return released
 
     def close_subscriber(self, worker):
-        """7"""
+        """Closes a worker (7)."""
         while worker.hand:
             self.release(worker)
         self.locked.remove(("subscriber", worker.slot))
 
     def evict(self, w):
-        """7"""
+        """Evicts a worker (7)."""
         slot = self.subscriber_slot(w)
         assert w > 0
         self.put64(slot, self.get64(slot) + 1)
@@ -241,7 +242,7 @@ class Queue(Channel):
         return found | {"handovers": self.get64(self.HANDOVERS), "jobs": self.left()}
 
     def left(self):
-        """What a worker that attaches now, to the stored file, gets until there is nothing more. All before it are dead."""
+        """Returns the jobs that a worker gets that attaches to the stored file, when all other workers are dead."""
         other = Queue.__new__(Queue)
         other.__dict__ |= self.__dict__ | {"b": bytearray(self.b), "locked": set(), "on_store": None}
         jobs, worker = [], other.take_worker("")

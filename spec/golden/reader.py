@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A lossy subscriber (channel.md 6.10) in plain Python, written from the specification alone: it follows a live channel,
-yields its messages, and knows exactly how many it lost because publishers overwrote them. It takes no slot, writes
-nothing and holds no publisher back.
+"""A lossy subscriber (channel.md 6.10) in plain Python, written only from the specification. It follows a live channel,
+yields its messages, and counts exactly the messages that publishers overwrote before it read them. It takes no slot,
+writes nothing, and holds no publisher back.
 
-reader.py FILE [--ring K] [--oldest] [--seconds S]     prints a line per message, and at the end how many were lost
+reader.py FILE [--ring K] [--oldest] [--seconds S]     prints a line per message, and at the end the losses
 
-A lossy reader needs loads that are not torn and stay in order. `memoryview.cast("q")[i]` copies eight
-aligned bytes by a memcpy of constant size, which every compiler that builds CPython makes one move; and x86-64 keeps
-loads in order. The Python language promises neither, and AArch64 would need fences that Python does not have: there
-this reader refuses to run. (`struct.unpack_from("<q", ...)` may read byte by byte and is only used for the header,
-which never changes.) Reliable subscribers need a full fence as well (6.4) and locks; use a binding for them."""
+A lossy reader needs loads that do not tear and that stay in order. `memoryview.cast("q")[i]` copies eight aligned bytes
+by a memcpy of constant size, which compilers of CPython turn into one move, and x86-64 keeps loads in order. The Python
+language guarantees neither. AArch64 needs fences that Python does not have, so this reader refuses to run there.
+(`struct.unpack_from("<q", ...)` may read byte by byte, so it is only used for the header, which never changes.)
+Reliable subscribers also need a full fence (6.4) and locks; use a binding for them."""
 
 import argparse
 import mmap
@@ -24,13 +24,13 @@ from collections import namedtuple
 HEADER_LENGTH = 4096
 KNOWN_FEATURES = 2 | 4  # required_features: foreign publisher, foreign subscriber
 MAX_POSITION = 2**62
-CONSISTENT_TRIES = 20  # 1000 in the specification; see _jump
+CONSISTENT_TRIES = 20  # the specification has 1000; see _jump
 
-Message = namedtuple("Message", "type payload position number")  # number: how many messages of its ring came before it
+Message = namedtuple("Message", "type payload position number")  # number: how many messages came before it in its ring
 
 
 class NotReadable(Exception):
-    """No channel, a newer one, or one that is broken."""
+    """The file is not a channel, has a newer version, or is damaged."""
 
 
 def crc32c(data):
@@ -43,7 +43,7 @@ def crc32c(data):
 
 
 class Channel:
-    """A channel file, mapped for reading. Section 3.3: check first, map then."""
+    """A channel file, mapped for reading. Checks the header before it maps the file (3.3)."""
 
     def __init__(self, path):
         if platform.machine() != "x86_64":
@@ -68,7 +68,7 @@ class Channel:
         def field(form, offset):
             return struct.unpack_from("<" + form, header, offset)[0]
 
-        # A newer minor version is fine: what it added lies where we do not look.
+        # A newer minor version is accepted: its additions lie in bytes that this reader does not use.
         major, features = field("H", 8), field("Q", 16)
         if major != 1 or features & ~KNOWN_FEATURES:
             raise NotReadable(f"needs a newer reader: major {major}, required features {features:#x}")
@@ -97,7 +97,7 @@ class Channel:
 
 
 class Ring:
-    """One ring, read without a slot. `take` gives one message or None; `lost_messages` and `lost_bytes` are exact."""
+    """One ring, read without a slot. `take` returns one message or None; `lost_messages` and `lost_bytes` are exact."""
 
     def __init__(self, channel, ring=0, oldest=False):
         if not 0 <= ring < channel.publishers:
@@ -106,36 +106,37 @@ class Ring:
         self.data = channel.rings_offset + ring * channel.ring_stride  # offset in the file
         self.trailer = self.data + channel.capacity
         self.lost_messages = self.lost_bytes = self.jumps = 0
-        # The cursor: a position, and how many messages the ring ever had before it. None: no start was found yet.
+        # The cursor: a position, and the number of the ring's messages before it. None: no start was found yet.
         self.position = self.before = None
         if oldest:
             self.position, self.before = min(self._boundaries(), default=(None, None))
 
     def take(self):
-        """The next message, a copy; None if there is none now."""
+        """Returns a copy of the next message; None if there is none now."""
         if self.position is None:
             start = self._consistent()
             if start is None:
                 return None
             self.position, self.before = start
-        for _ in range(1 + self.capacity // self.alignment):  # padding and owner records: not for ever
+        for _ in range(1 + self.capacity // self.alignment):  # a bound for padding and owner records
             p = self.position
             at = p & (self.capacity - 1)
-            # Step 1: the length, read once. It was stored last: what is before it in program order is there.
+            # Step 1: read the length once. It was stored last, so all earlier stores of the record are visible.
             word = (self.data + at) >> 2
             length = self.channel.i32[word]
-            if length <= 0:  # Step 2: nothing here yet, or cleared by a publisher that is a lap ahead
+            if length <= 0:  # Step 2: no record yet, or cleared by a publisher that is a lap ahead
                 if not self._lapped(p):
                     return None
                 if not self._jump():
                     return None
                 continue
-            # Step 3: a length of another lap is not believed. So: check, and if it is wrong, ask whether we were lapped.
+            # Step 3: the length may belong to another lap. Check it, and if it is invalid, test for a lap.
             kind = self.channel.i32[word + 1]
             end = -(-length // self.alignment) * self.alignment
             wrong = length < 8 or at + end > self.capacity or (kind > 0 and end > self.capacity // 4)
-            # Step 4: copy first, then ask whether the copy may be of two laps. Publishers announce in `claimed` what they
-            # are about to overwrite before they do.
+            # Step 4: copy first, then test whether the copy may mix two laps. Publishers announce in `claimed` what
+            # they
+            # overwrite, before they do.
             payload = (
                 b"" if wrong or kind <= 0 else bytes(self.channel.bytes[self.data + at + 8 : self.data + at + length])
             )
@@ -158,11 +159,11 @@ class Ring:
         return p + self.capacity < self._word(128) + 8  # claimed
 
     def _jump(self):
-        """Step 5: goes on at the oldest boundary that leaves a quarter of the ring before this reader is lapped again;
-        without one with what is published next. False if there is nothing consistent at the moment.
+        """Step 5: continues at the oldest boundary that leaves a quarter of the ring before the next lap; without one,
+        at the next published message. Returns False if no consistent count can be read now.
 
-        Three reads in Python last longer than a message of a publisher at full speed, so that the count may never be
-        consistent. Then the newest boundary is as good a place to go on: a record begins there, and its count is known."""
+        Three reads in Python take longer than a fast publisher needs for a message, so the count may never be
+        consistent. Then the newest boundary is used, where a record begins and the count is known."""
         room = 3 * self.capacity // 4
         boundaries = [b for b in self._boundaries() if b[0] > self.position]
         start = min((b for b in boundaries if b[0] + room >= self._word(128)), default=None)
@@ -179,7 +180,8 @@ class Ring:
         return True
 
     def _consistent(self):
-        """{published, count} that belong together: the publisher stores begun, published, done; we read them backwards."""
+        """Returns a consistent (published, count). The publisher stores begun, published, done; this reads them in
+        reverse."""
         for _ in range(CONSISTENT_TRIES):
             done, published, begun = self._word(336), self._word(320), self._word(328)
             if done == begun:
@@ -188,7 +190,7 @@ class Ring:
         return None
 
     def _boundaries(self):
-        """(position, messages before it) of the record boundaries that are not overwritten yet."""
+        """Returns (position, messages before it) of the record boundaries that are not overwritten yet."""
         for e in range(8):
             b, count = self._word(16 * e), self._word(16 * e + 8)
             if b >= 0 and self._word(16 * e) == b and not self._lapped(b):

@@ -15,7 +15,8 @@ def empty_service():
 
 
 def empty_service_many_clients():
-    """At least once; so many clients that the gates of a broadcast channel would need more than a page a ring."""
+    """At-least-once delivery, and so many clients that a broadcast channel's gates would need more than a page per
+    ring."""
     return Golden(
         "empty-service-many-clients",
         kind="service",
@@ -28,8 +29,8 @@ def empty_service_many_clients():
 
 
 def service():
-    """Two clients: answers, errors, replies in another order than the requests, a call too many, a client that leaves
-    with a request in hand, and the next one in its place."""
+    """Two clients: answers, errors, replies in another order than the requests, one call too many, a client that leaves
+    with a call under way, and the next client in its place."""
     g = Golden("service", kind="service", capacity=4096, clients=2, max_outstanding=3, counters=0)
     g.server("s", "pricing")
     g.client("a", "desk")
@@ -54,7 +55,7 @@ def service():
     g.start("b", "b2", 3, "02")
     g.serve("s", {"keep": "late"})
     g.close("b")
-    g.later("s", "late0", reply(9, 10))  # nobody is there
+    g.later("s", "late0", reply(9, 10))  # the client has left
     g.start("a", "a99", 1, "99")
     g.client("c", "late")
     g.start("c", "c1", 1, pattern(1, 64))
@@ -62,7 +63,7 @@ def service():
 
 
 def service_compact():
-    """Alignment 8, laps of both rings; replies that wait for room, and go when there is some."""
+    """Alignment 8, laps of both rings, and replies that wait for room and are sent later."""
     g = Golden("service-compact", kind="service", capacity=4096, clients=1, alignment=8, counters=0)
     g.client("a", "desk")
     g.server("s")
@@ -81,7 +82,7 @@ def service_compact():
 
 
 def service_streams():
-    """Streams with more and with less credit than items, one that is cancelled, one whose client leaves."""
+    """Streams with more and with less credit than items, one that is cancelled, and one whose client leaves."""
     g = Golden("service-streams", kind="service", capacity=4096, clients=2, counters=0)
     g.server("s", "history")
     g.client("a")
@@ -107,7 +108,7 @@ def service_streams():
 
 
 def service_expired():
-    """Requests that come too late, one that is answered too late, a stream whose time ends."""
+    """Requests that arrive too late, one that is answered too late, and a stream that reaches its deadline."""
     g = Golden("service-expired", kind="service", capacity=4096, clients=1, counters=0)
     g.server("s")
     g.client("a", "desk")
@@ -130,8 +131,8 @@ def service_expired():
 
 
 def service_handed_on():
-    """Servers are evicted and close; calls that may have run and that have not; a client is evicted, and its place
-    taken."""
+    """Servers that are evicted and that close; calls that may have run and that have not run; a client that is evicted,
+    and the next one in its place."""
     g = Golden("service-handed-on", kind="service", capacity=4096, clients=2, counters=0)
     g.server("s0", "monday")
     g.client("a", "desk")
@@ -153,12 +154,12 @@ def service_handed_on():
     g.client("c", "third")
     g.start("a", "a5", 1, "05")
     g.close("s1")
-    g.start("a", "a6", 1, "06")  # nobody is there, but the caller does not know it
+    g.start("a", "a6", 1, "06")  # there is no server, but the caller does not know that yet
     return g
 
 
 def service_at_least_once():
-    """What was not answered when its server went is handed out again; answers in any order."""
+    """Requests without an answer are handed out again by the next server. Answers come in any order."""
     g = Golden("service-at-least-once", kind="service", capacity=4096, clients=2, delivery="at-least-once", counters=0)
     g.server("s0")
     g.client("a", "desk")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a service (spec/service.md), done as simulation.py does those of every channel. Numbers in comments are
-those of service.md. A lock in `locked` is held by a live process."""
+"""The steps of a service (spec/service.md), as part of the simulation. Numbers in comments are sections of service.md.
+A lock in `locked` is held by a live process."""
 
 import struct
 
@@ -45,14 +45,14 @@ class Server:
     def __init__(self, epoch, publishers):
         self.epoch, self.publishers = epoch, publishers
         self.cursors, self.counts, self.repeat_end = [], [], []
-        self.hand = [[] for _ in publishers]  # of each client: requests without a final reply, in order
+        self.hand = [[] for _ in publishers]  # for each client: requests without a final reply, in order
         self.waiting = [[] for _ in publishers]  # (request, status, type, payload)
         self.last, self.client_gone = -1, 0
 
 
 class Service(Channel):
     def __init__(self, options, inject):
-        """2"""
+        """Makes a service (2)."""
         self.clients = options.get("clients", 16)
         self.least = options.get("delivery", "at-most-once") == "at-least-once"
         self.bound = options.get("max_outstanding", 64)
@@ -95,7 +95,7 @@ class Service(Channel):
         self.put64(self.gate_at(0, self.clients + c.number) + 32, c.expired)
 
     def count_of(self, k, g):
-        """channel.md 6.5, of a ring whose publisher may have died anywhere."""
+        """Returns the count of a position (channel.md 6.5) in a ring whose publisher may have died at any point."""
         boundaries = [
             (self.get64(self.trailer(k) + 16 * e), self.get64(self.trailer(k) + 16 * e + 8)) for e in range(8)
         ]
@@ -194,7 +194,7 @@ class Service(Channel):
         self.locked -= {("subscriber", 0)} | {("publisher", self.clients + k) for k in range(self.clients)}
 
     def evict(self, j):
-        """9"""
+        """Evicts the server or a client (9)."""
         if j > 0:
             return super().evict(j)
         rings = range(self.clients)
@@ -206,7 +206,7 @@ class Service(Channel):
     # --- 5: poll and reply ------------------------------------------------------------------------------------------
 
     def serve(self, server, limit, handler):
-        """One poll; what the handler returns is for each request: ("reply", type, data), ("fail", text), ("keep",),
+        """Does one poll. The handler returns for each request: ("reply", type, data), ("fail", text), ("keep",) or
         ("stream", type, items). Returns the requests."""
         assert self.epoch_of(0) == server.epoch
         self.retry(server)
@@ -227,7 +227,7 @@ class Service(Channel):
         return handed
 
     def take(self, server, k, record, handler, handed):
-        """5, 1 to 8, of one record. False: it stays where it is."""
+        """Takes one record (5, poll 1 to 8). False: it stays in the ring."""
         kind, data, end = record
         position, count = server.cursors[k], server.counts[k]
 
@@ -268,7 +268,7 @@ class Service(Channel):
         return True
 
     def act(self, server, request, does):
-        """What a handler does."""
+        """Does the action of a handler."""
         if does[0] == "reply":
             self.reply(server, request, OK, does[1], does[2])
         elif does[0] == "fail":
@@ -281,7 +281,7 @@ class Service(Channel):
             assert does == ("keep",)
 
     def reply(self, server, request, status, kind, data, flags=0):
-        """5, reply. False: a *more* that found no room."""
+        """Sends a reply (5, reply). False: an item of a stream that found no room."""
         k, p = request.number, server.publishers[request.number]
         ring = self.clients + k
         if self.epoch_of(1 + k) & U32 != request.client_epoch or self.gate(1 + k, ring) == -1:
@@ -310,7 +310,7 @@ class Service(Channel):
                 self.give_back(server, k)
 
     def go_on(self, server, request):
-        """7"""
+        """Continues a stream (7)."""
         while request.items and request.credit > 0 and not request.cancelled:
             if not self.reply(server, request, OK, request.kind_of_items, request.items[0], MORE):
                 break
@@ -327,7 +327,7 @@ class Service(Channel):
             self.give_back(server, request.number)
 
     def give_back(self, server, k):
-        """5, 8"""
+        """Stores the gate (5, poll 8)."""
         at, count = server.cursors[k], server.counts[k]
         if self.least and server.hand[k]:
             at, count = server.hand[k][0].position, server.hand[k][0].count
@@ -342,7 +342,7 @@ class Service(Channel):
         return e > 0 and ("subscriber", 0) in self.locked and self.get64(self.SERVING) == e
 
     def start(self, c, handle, kind, data, timeout=0, credit=0):
-        """The call, or why there is none. Calls that *gone?* ended come with the next poll."""
+        """Starts a call (6). Returns it, or the error. Calls that *gone?* ends are returned by the next poll."""
         assert self.epoch_of(1 + c.number) == c.epoch
         if len(c.calls) == self.bound:
             self.drain(c)
@@ -362,13 +362,13 @@ class Service(Channel):
         return call
 
     def publish(self, c, sequence, operation, credit, deadline, kind, data):
-        """The record's position, or None."""
+        """Publishes a message to the server. Returns the record's position, or None."""
         prefix = struct.pack("<IHHqII", sequence, operation, credit, deadline, c.epoch & U32, c.known & U32)
         end = self.offer(c.publisher, kind, prefix + data)
         return None if end < 0 else end - self.align(8 + 24 + len(data))
 
     def drain(self, c):
-        """What ended, and what items came."""
+        """Takes replies (6, drain). Returns the calls that ended, and the items that came."""
         ring, s, found = self.clients + c.number, c.reader, []
         while (record := self.read(ring, s.cursors[ring])) is not None:
             kind, data, end = record
@@ -416,7 +416,7 @@ class Service(Channel):
             self.set_expired(c)
 
     def poll_client(self, c):
-        """6: drain; what the own clock ends; gone?, if the epoch is another; cancel and credit."""
+        """Does a client's poll (6): drain; expired calls; gone?, if the epoch differs; cancel and credit."""
         found = self.drain(c)
         for call in c.calls.values():
             if not call.ended and 0 < call.deadline <= self.now():
@@ -444,7 +444,7 @@ class Service(Channel):
         c.known = 0
 
     def cancel(self, c, call):
-        """7: it ends at once."""
+        """Cancels a call (7), which ends at once."""
         call.ended = True
         call.cancel = self.publish(c, call.sequence, CANCEL, 0, 0, RAW, b"") is None
 
@@ -465,7 +465,7 @@ class Service(Channel):
         return found | {"serving": self.get64(self.SERVING), "requests": self.left()}
 
     def left(self):
-        """What a server that takes its place now, in the stored file, hands out and keeps."""
+        """Returns the requests that a server hands out, and keeps, that takes its place in the stored file."""
         other = Service.__new__(Service)
         other.__dict__ |= self.__dict__ | {"b": bytearray(self.b), "locked": set(), "on_store": None}
         server = other.take_server("")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flyring's steps (spec/channel.md, layout 1.0) done literally on a bytearray, by one thread: a second opinion on the
-spec for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names, memory
-orderings do not exist here, and time stands still at the injected values. Stores are made one after another in the order
-of the steps, and `on_store` is called after each, so that dead.py knows what a process leaves that is killed there."""
+"""Does Flyring's steps (spec/channel.md, layout 1.0) literally on a bytearray, in one thread: an independent
+implementation for making golden files. Section numbers in comments are those of channel.md. Locks are a set of names,
+memory orderings do not matter, and time stands still at the injected values. Stores are made one by one in the order of
+the steps, and `on_store` is called after each. So dead.py knows the file that a process leaves that is killed there."""
 
 import contextlib
 import itertools
@@ -80,7 +80,7 @@ WAITING = {"data": 64, "room": 128, "jobs": 192}  # 4.3: `sequence`, and 4 bytes
 
 
 class Publisher:
-    """What 6 calls private to a publisher."""
+    """The state that section 6 calls private to a publisher."""
 
     def __init__(self, ring, name, epoch, t, count):
         self.ring, self.name, self.epoch, self.t, self.count = ring, name, epoch, t, count
@@ -98,7 +98,7 @@ class Subscriber:
 
 class Channel:
     def __init__(self, options, inject):
-        """3.2 step 4: everything of a new file that is not zero."""
+        """Writes all bytes of a new file that are not zero (3.2, step 4)."""
         o = DEFAULTS | ({"subscribers": 1} if options["kind"] == "inbox" else {}) | options
         assert o["kind"] != "inbox" or o["subscribers"] == 1
         schema = o["schema"].encode()
@@ -119,7 +119,7 @@ class Channel:
         self.metadata = 4096 + control_length
         self.values = up(self.metadata + 512 * self.N, 4096)
         self.rings = up(self.values + 128 * self.N, 4096)
-        gates = 1 if o["kind"] == "service" else self.S  # of a ring
+        gates = 1 if o["kind"] == "service" else self.S  # per ring
         self.stride = self.C + up(768 + 128 * max(0, gates - 1), 4096)
         schema_offset = up(self.rings + self.P * self.stride, 4096)
         self.b = bytearray(up(schema_offset + len(schema), 4096))
@@ -162,7 +162,7 @@ class Channel:
             self.set_trailer(k, "published", start)
             first = (
                 -1 if self.foreign == "subscriber" else start // (self.C // 8)
-            )  # the eighth of `start`; none by 6.15
+            )  # the boundary in the eighth of `start`; with a foreign subscriber none (6.15)
             for e in range(8):
                 self.put64(self.trailer(k) + 16 * e, start if e == first else -1)
             for j in range(self.S):
@@ -193,7 +193,7 @@ class Channel:
 
     @contextlib.contextmanager
     def in_any_order(self, at):
-        """Plain stores that the spec does not order among each other: one store, at this place."""
+        """Groups plain stores, which the spec does not order, into one store at this offset."""
         self.quiet = True
         yield
         self.quiet = False
@@ -226,14 +226,14 @@ class Channel:
         self.put64(self.gate_at(j, k), value)
 
     def count(self, j, k):
-        """What stands beside the gate (4.7.1)."""
+        """Returns the count beside a gate (4.7.1)."""
         return self.get64(self.gate_at(j, k) + 8)
 
     def set_count(self, j, k, value):
         self.put64(self.gate_at(j, k) + 8, value)
 
     def record(self, k, position):
-        """Offset in the file of the byte of this position."""
+        """Returns the file offset of a position."""
         return self.rings + k * self.stride + (position & (self.C - 1))
 
     def align(self, n):
@@ -252,7 +252,7 @@ class Channel:
         raise AssertionError("no free slot: no golden file needs that")
 
     def new_owner(self, slot, name, start=None, worker=False):
-        """5.2, 4; without `start` 5.3, 4; of a worker queue.md 6."""
+        """Writes a slot's fields for a new owner (5.2, 4; without `start` 5.3, 4; for a worker queue.md 6)."""
         same = self.get32(slot + 20) == len(name) and self.slot_name(slot) == name
         if not same:
             self.put32(slot + 20, -1)
@@ -264,7 +264,7 @@ class Channel:
                 self.put64(slot + 128, 0)  # blocked_since, or busy_since
             self.put32(slot + 88, self.inject["pid"])
             self.put64(slot + 96, self.inject["now"])
-            self.put64(slot + 104, self.get64(slot) + 1)  # 6.16: it wakes
+            self.put64(slot + 104, self.get64(slot) + 1)  # 6.16: this owner wakes sleepers
             if not same:
                 self.put(slot + 24, name.ljust(64, b"\0"))
         self.put64(slot, self.get64(slot) + 1)
@@ -288,7 +288,7 @@ class Channel:
             self.wake_all(pair)
 
     def fall_asleep(self, pair, rings):
-        """Step 2 of somebody who sleeps: a list of stores."""
+        """Does step 2 of a sleep. Returns its stores."""
         stores, asleep = [], 4096 + WAITING[pair] + 4
         bits = self.get32(asleep) & 0xFFFFFFFF
         for k in rings:
@@ -310,11 +310,11 @@ class Channel:
         p = Publisher(k, name, self.new_owner(slot, name, published), published, count)
         self.wake_all("data")
         p.lag = max_lag or None
-        p.owner_pending = self.foreign != "subscriber"  # 6.15: Agrona's reader knows no owner records
+        p.owner_pending = self.foreign != "subscriber"  # 6.15: Agrona's reader does not know owner records
         return p
 
     def recover(self, k):
-        """6.8"""
+        """Recovers a ring (6.8)."""
         p, q = (self.get_trailer(k, w) for w in ("published", "claimed"))
         assert 0 <= p <= q <= p + self.C // 4 + self.window and (p & (self.C - 1)) + q - p <= self.C
         if p == q or self.get32(self.record(k, p)) <= 0:
@@ -392,12 +392,12 @@ class Channel:
         return s
 
     def count_of_published(self, k):
-        """6.10, of a consistent read; -1 if there is none, as the publisher died between its stores."""
+        """Returns the count of a consistent read (6.10); -1 if the publisher died between its stores."""
         count = self.get_trailer(k, "messages_done")
         return count if count == self.get_trailer(k, "messages_begun") else -1
 
     def count_of(self, k, g):
-        """6.5: the count of position g of ring k."""
+        """Returns the count of position g in ring k (6.5)."""
         if self.foreign == "publisher":
             return -1  # Agrona counts nothing
         boundaries = [
@@ -433,7 +433,7 @@ class Channel:
     # --- 6.1 to 6.3: publishing -------------------------------------------------------------------------------------
 
     def evict(self, j):
-        """6.11: how many messages the slot had not read."""
+        """Evicts a subscriber (6.11). Returns how many messages it had not read."""
         assert not self.foreign
         slot = self.subscriber_slot(j)
         unread = sum(
@@ -449,7 +449,8 @@ class Channel:
         return unread
 
     def recompute(self, p, n, first):
-        """6.2. Step 4 (retire) never finds anything: who gates here is alive or kept. first: n of step 5."""
+        """Recomputes the limit (6.2). Leaves out step 4, because each gating subscriber here is alive or kept. first: n
+        of step 5."""
         gates = {j: g for j in range(self.S) if (g := self.gate(j, p.ring)) >= 0}
         if self.foreign:  # 6.15
             self.put64(self.trailer(p.ring) + 256, gates[0])
@@ -464,7 +465,7 @@ class Channel:
         self.note_room(p, first)
 
     def note_room(self, p, first):
-        """6.2, 5"""
+        """Clears blocked_since (6.2, 5)."""
         slot, room = self.publisher_slot(p.ring), p.t + first + 8 <= p.limit
         if not room and not p.blocked:
             self.put64(slot + 136, first)
@@ -474,22 +475,22 @@ class Channel:
         p.blocked = not room
 
     def has_room(self, p, n):
-        """6.1 step 2."""
+        """Returns whether there is room for n bytes (6.1, step 2)."""
         if p.t + n + 8 > p.limit:
             self.recompute(p, n, n)
         return p.t + n + 8 <= p.limit
 
     def begin(self, p, n):
-        """6.1 steps 3 and 4."""
+        """Announces n bytes and stores a zero behind them (6.1, steps 3 and 4)."""
         if p.t + n > p.cleared:
             self.clear(p, p.t + n, p.t + n + self.ahead(n))
 
     def ahead(self, n):
-        """w(n) of 6.1: nothing is cleared ahead after a long record."""
+        """Returns w(n) of 6.1: nothing is cleared ahead after a long record."""
         return self.window if n <= self.window // 8 else 0
 
     def clear(self, p, first, q):
-        """The stores of 6.1 steps 4 and 9, up to q or as far as is allowed."""
+        """Does the stores of 6.1, steps 4 and 9, up to q or as far as the limit allows."""
         q = min(q, p.t // self.C * self.C + self.C, (p.limit - 8) // self.A * self.A)
         if q > p.cleared:
             self.set_trailer(p.ring, "claimed", q)
@@ -498,7 +499,7 @@ class Channel:
             p.cleared = q
 
     def write(self, p, position, record_length, kind, payload):
-        """Step 5, and a record's length."""
+        """Does step 5, and stores a record's length."""
         at = self.record(p.ring, position)
         with self.in_any_order(at + 4):
             if payload is not None:
@@ -507,7 +508,7 @@ class Channel:
         self.put32(at, record_length)
 
     def finish(self, p, n, messages):
-        """6.1 steps 7 to 9."""
+        """Publishes n bytes (6.1, steps 7 to 9)."""
         p.count += messages
         self.set_trailer(p.ring, "messages_begun", p.count)
         self.set_trailer(p.ring, "published", p.t + n)
@@ -536,7 +537,7 @@ class Channel:
         return (p.t & (self.C - 1)) + n <= self.C
 
     def owner_record(self, p):
-        """6.1: the first record of a new owner, before the one asked for and before that one's padding."""
+        """Publishes the owner record (6.1), before a new owner's first record and its padding."""
         if not p.owner_pending:
             return True
         payload = struct.pack("<qi", p.epoch, len(p.name)) + p.name
@@ -556,7 +557,7 @@ class Channel:
         return reserved
 
     def reserve(self, p, length, kind):
-        """6.1 steps 1 to 4."""
+        """Reserves room (6.1, steps 1 to 4)."""
         assert p.claim is None and kind > 0
         n = self.align(8 + length)
         assert n <= self.C // 4
@@ -595,7 +596,7 @@ class Channel:
                 break
             if not self.fits_before_end(p, sizes[0]) and not self.pad_to_end(p):
                 break
-            ends = list(itertools.accumulate(sizes))  # of as many messages each
+            ends = list(itertools.accumulate(sizes))  # the size of the first 1, 2, 3 ... messages
             ends = [n for n in ends if self.fits_before_end(p, n) and n <= self.C // 4]
             if p.t + ends[-1] + 8 > p.limit:
                 self.recompute(p, ends[-1], ends[0])
@@ -618,7 +619,7 @@ class Channel:
     # --- 6.9: poll --------------------------------------------------------------------------------------------------
 
     def read(self, k, c):
-        """The record at c: (type, payload, position behind it), or None where there is nothing yet."""
+        """Returns the record at c: (type, payload, position behind it); None if there is none yet."""
         at = self.record(k, c)
         length, kind = self.get32(at), self.get32(at + 4)
         if length <= 0:
@@ -627,7 +628,7 @@ class Channel:
         return kind, bytes(self.b[at + 8 : at + length]), c + self.align(length)
 
     def unread(self, k, c):
-        """What a subscriber whose cursor is c has before it in ring k: [(type, payload, position)]."""
+        """Returns the messages from cursor c on in ring k: [(type, payload, position)]."""
         messages = []
         while (r := self.read(k, c)) is not None:
             if r[0] > 0:
@@ -678,7 +679,7 @@ class Channel:
             c = end
         return {"ring": k, "ended": self.get32(slot + 16) == 1, "messages": messages}
 
-    # --- 6.15: the foreign end, as Agrona 2.6.0's OneToOneRingBuffer does it. Everything it does is a list of stores:
+    # --- 6.15: the foreign end, like Agrona 2.6.0's OneToOneRingBuffer. Each operation returns a list of its stores:
     # (offset in the file, bytes) -------------------------------------------------------------------------------------
 
     def foreign_store(self, stores, at, value, size=8):
@@ -686,7 +687,7 @@ class Channel:
         self.b[at : at + size] = stores[-1][1]
 
     def foreign_write(self, kind, data):
-        """write(): its stores and whether it took the message. Padding may be left although it did not."""
+        """Does write(). Returns its stores, and whether it accepted the message; padding may be left even if not."""
         head, cache, tail = self.trailer(0) + 384, self.trailer(0) + 256, self.trailer(0) + 128
         record_length = 8 + len(data)
         n, stores = self.align(record_length), []
@@ -726,7 +727,7 @@ class Channel:
         return stores, True
 
     def foreign_read(self, limit):
-        """read(): its stores, and how many messages it handed out. It never reads over the ring's end."""
+        """Does read(). Returns its stores, and the number of messages. It never reads over the ring's end."""
         assert self.foreign == "subscriber"
         c, count, stores = self.gate(0, 0), 0, []
         end = c // self.C * self.C + self.C
@@ -765,7 +766,7 @@ class Channel:
         self.put64(self.values + 128 * i, value)
 
     def counter_add(self, i, delta):
-        """get_and_add: the value before; wraps."""
+        """Does get_and_add. Returns the previous value; wraps."""
         old = self.get64(self.values + 128 * i)
         self.put64(self.values + 128 * i, (old + delta + 2**63) % 2**64 - 2**63)
         return old

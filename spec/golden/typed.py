@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed messages of spec/sbe/prices.xml, laid out by hand: their bytes, and the JSON of messages.md 4 that they decode to."""
+"""Typed messages of spec/sbe/prices.xml, laid out by hand: their bytes, and the JSON (messages.md 4) to which they
+decode."""
 
 import pathlib
 import struct
@@ -25,7 +26,7 @@ def instrument(i):
 
 
 def price_update(body, more=b"", version=SCHEMA_VERSION):
-    """`more`: fields that a later version appended to the block."""
+    """Returns a PriceUpdate. `more`: fields that a later version appended to the block."""
     flags = sum(body["flags"][name] << bit for bit, name in enumerate(FLAGS))
     numbers = [body[name] for name in ("timestamp", "bid", "ask", "bidSize", "askSize", "sequence")]
     block = instrument(body["instrument"]) + struct.pack("<QqqIIIBc", *numbers, flags, SIDES[body["lastSide"]]) + more
@@ -41,7 +42,7 @@ def trade(body, version=SCHEMA_VERSION):
 
 
 def book(body, behind=b""):
-    """`behind`: bytes of the payload that are not of the message."""
+    """Returns a Book. `behind`: bytes of the payload behind the message."""
     block = instrument(body["instrument"]) + struct.pack("<Q", body["timestamp"])
     levels = [struct.pack("<qIc", level["price"], level["size"], SIDES[level["side"]]) for level in body["levels"]]
     remark = body["remark"].encode()
@@ -69,7 +70,7 @@ def sale(version, fee):
 
 
 def messages():
-    """(name, type, bytes, JSON) of each, in order; the last is raw."""
+    """Returns (name, type, bytes, JSON) of each message, in order; the last one is raw."""
     level = [{"price": 99_999_999, "size": 3, "side": "BUY"}, {"price": -1, "size": 0, "side": "SELL"}]
     full = {"instrument": FLYR, "timestamp": 0, "levels": level, "remark": "größer als nichts"}
     bare = {"instrument": LONG, "timestamp": 1, "levels": [], "remark": ""}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll_arrays: what is a run. The runs are found by poll.c and lossy_poll.c. */
+/* poll_arrays: tells which records form a run. poll.c and lossy_poll.c find the runs. */
 #include "arrays.h"
 #include "sbe.h"
 
@@ -15,7 +15,7 @@ array_kind array_begin(array_poll *poll, int32_t type, const uint8_t *payload, i
     poll->count = 1;
     if (type != poll->template_id)
         return poll->kind = array_wanted(poll, type) ? ARRAY_OTHER : ARRAY_SKIPPED;
-    if (length < layout->header_length) /* spec/messages.md 1: in its order */
+    if (length < layout->header_length) /* the checks are in the order of spec/messages.md 1 */
         return bad(poll, "its %llu bytes are less than the message header's %llu", (uint64_t)length,
                    (uint64_t)layout->header_length);
     if (poll->packed)
@@ -75,7 +75,7 @@ bool array_poll_parse(array_poll *poll, PyObject *const *args, Py_ssize_t n)
     return true;
 }
 
-/* The handler's result for the run. */
+/* Call the handler for the run, and return its result. */
 static PyObject *give_run(const array_poll *poll, Message *run)
 {
     PyObject *array = PyObject_CallFunction(poll->view, "OnLLKK", (PyObject *)run, poll->count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll_arrays (spec/messages.md 3): runs of equal typed records. What numpy makes of a run is Python's affair
-   (flyring/sbe/dtype.py): here a run is one Message that reaches from its first payload to the end of its last. */
+/* poll_arrays (spec/messages.md 3): runs of typed records with the same header and length. Here a run is one Message,
+   from its first payload to the end of its last. flyring/sbe/dtype.py makes a numpy array of it. */
 #ifndef FLYRING_ARRAYS_H
 #define FLYRING_ARRAYS_H
 
@@ -8,12 +8,12 @@
 
 enum { BLOCK_LENGTH, TEMPLATE_ID, SCHEMA_ID, VERSION, HEADER_FIELDS };
 
-/* What is found next: messages of the template, one that is not valid, one for `otherwise`, one that is skipped. */
+/* The kind of the next record: the begin of a run, an invalid message, one for `otherwise`, or one to skip. */
 typedef enum { ARRAY_RUN, ARRAY_BAD, ARRAY_OTHER, ARRAY_SKIPPED } array_kind;
 
-/* One poll_arrays, and what it found last. */
+/* The arguments of one poll_arrays, and what it found last. */
 typedef struct {
-    /* Of the message class. */
+    /* From the message class. */
     const struct Layout *layout; /* sbe.h */
     int32_t template_id; /* the records' type */
     struct {
@@ -23,17 +23,17 @@ typedef struct {
     bool packed; /* the four fields are the first 8 bytes of the header, as usual */
     PyObject *view; /* (run, messages, header length, stride, block length, version) -> array */
     PyObject *handler, *otherwise; /* otherwise: NULL if there is none */
-    /* Found. */
+    /* The record or run that was found last. */
     array_kind kind;
-    char reason[100]; /* of ARRAY_BAD */
-    Py_ssize_t count; /* messages of the run */
+    char reason[100]; /* why an ARRAY_BAD is invalid */
+    Py_ssize_t count; /* the number of messages in the run */
     int64_t stride; /* bytes from one to the next */
-    uint64_t values[HEADER_FIELDS]; /* of the run's header */
-    uint64_t header[HEADER_FIELDS]; /* the same, as they lie in memory */
-    uint64_t first; /* if packed: the 8 bytes in memory */
+    uint64_t values[HEADER_FIELDS]; /* the numbers in the run's header */
+    uint64_t header[HEADER_FIELDS]; /* the same numbers as they lie in memory */
+    uint64_t first; /* if packed: the header's 8 bytes as they lie in memory */
 } array_poll;
 
-/* One number of a header, as it lies in memory. */
+/* Read one number of a header as it lies in memory. */
 static inline uint64_t array_field(const array_poll *poll, int field, const uint8_t *payload)
 {
     const uint8_t *at = payload + poll->fields[field].offset;
@@ -41,7 +41,7 @@ static inline uint64_t array_field(const array_poll *poll, int field, const uint
     uint32_t four;
     uint64_t eight;
     switch (poll->fields[field].size) {
-    case 0: /* a constant is not there */
+    case 0: /* a constant has no bytes */
         return 0;
     case 1:
         return *at;
@@ -57,16 +57,16 @@ static inline uint64_t array_field(const array_poll *poll, int field, const uint
     }
 }
 
-/* Whether messages of this type are handed out. */
+/* Whether records of this type are handed out. */
 static inline bool array_wanted(const array_poll *poll, int32_t type)
 {
     return type == poll->template_id || poll->otherwise != NULL;
 }
 
-/* What a record with this type and payload is; an ARRAY_RUN begins a run. */
+/* Return the kind of a record with this type and payload. ARRAY_RUN begins a run. */
 array_kind array_begin(array_poll *poll, int32_t type, const uint8_t *payload, int64_t length);
 
-/* Whether a payload as long as the run's first one has the same header, too. */
+/* Whether a payload of the same length as the run's first one has the same header. */
 static inline bool array_goes_on(const array_poll *poll, const uint8_t *payload)
 {
     uint64_t word;
@@ -81,9 +81,9 @@ static inline bool array_goes_on(const array_poll *poll, const uint8_t *payload)
     return true;
 }
 
-/* Calls handler or otherwise for what was found, which is `message`, or raises BadMessageError: its result. */
+/* Call handler or otherwise with `message`, which was found, or raise BadMessageError. Returns the handler's result. */
 PyObject *array_give(const array_poll *poll, Message *message);
-/* The arguments of the method _poll_arrays, without limit and timeout: false with an exception. */
+/* Parse the arguments of the method _poll_arrays, without limit and timeout. False with an exception. */
 bool array_poll_parse(array_poll *poll, PyObject *const *args, Py_ssize_t n);
 
 #endif

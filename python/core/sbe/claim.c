@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* claim(Message): a message to be written in the ring. */
+/* claim(Message): a message to be written in place in the ring. */
 #include "arguments.h"
 #include "sbe.h"
 
@@ -40,14 +40,14 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
     if (UNLIKELY(layout == NULL))
         return publisher_refuse(self);
     ring_writer *ring = &self->writer.ring;
-    int64_t length = layout->header_length + layout->block_length; /* both below 2^31 */
+    int64_t length = layout->header_length + layout->block_length; /* no overflow: both are below 2^31 */
     int64_t longest = ring->longest - RECORD_HEADER_LENGTH;
     if (UNLIKELY(length > longest || variable > longest - length))
         return publisher_refuse_length(self, length + (variable < longest ? variable : longest));
     if (UNLIKELY(!publisher_usable(self)))
         return NULL;
     length += variable;
-    /* Before there is room: nothing may come between that and the claim. */
+    /* Made before reserving room, because no Python code may run between that and the claim. */
     Py_INCREF((PyObject *)layout);
     MessageFlyweight *message = message_of(values[0], layout);
     Py_DECREF((PyObject *)layout);

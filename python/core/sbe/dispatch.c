@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dispatch: a handler for poll that checks typed messages and hands them to theirs (spec/messages.md 1 and 3). */
+/* dispatch: a handler for poll that checks typed messages and calls their handlers (spec/messages.md 1 and 3). */
 #include "arguments.h"
 #include "sbe.h"
 
@@ -9,13 +9,13 @@ typedef struct {
     int32_t type; /* 0: free */
     PyObject *class, *handler;
     Layout *layout;
-    MessageFlyweight *spare; /* no other reference to it; NULL while its handler runs */
+    MessageFlyweight *spare; /* a decoder without other references; NULL while its handler runs */
 } route;
 
-/* The self of the function that is given to poll: calling that is cheaper than calling an object of a type. */
+/* The `self` of the function that dispatch returns. Calling a function is cheaper than calling an object of a type. */
 typedef struct {
     PyObject_HEAD
-    route *routes; /* open addressing by type */
+    route *routes; /* a hash table by type, with open addressing */
     uint32_t mask;
     PyObject *otherwise; /* or NULL */
 } Dispatcher;
@@ -42,7 +42,8 @@ static PyObject *bad(Message *message, const char *format, ...)
     return NULL;
 }
 
-/* All checks of spec/messages.md 1, and what the header says. Each number is read once. False with an exception. */
+/* Do all checks of spec/messages.md 1, and return the header's numbers, each of which is read once. False with an
+   exception. */
 static inline bool check(Message *message, Layout *layout, int64_t *block_length, int64_t *version)
 {
     const uint8_t *header = message->data;
@@ -103,7 +104,7 @@ static PyObject *dispatch(Dispatcher *self, PyObject *object)
     message_begin(decoder, (uint8_t *const *)&message->data, 0, message->length, layout->header_length, block_length,
                   version, false);
     PyObject *result = PyObject_CallFunctionObjArgs(to->handler, (PyObject *)decoder, object, NULL);
-    decoder->source = &no_bytes; /* what was kept of it has no bytes any more */
+    decoder->source = &no_bytes; /* a decoder that the handler kept must not read any bytes */
     Py_CLEAR(decoder->owner);
     if (LIKELY(Py_REFCNT((PyObject *)decoder) == 1 && to->spare == NULL))
         to->spare = decoder;

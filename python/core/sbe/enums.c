@@ -2,8 +2,8 @@
 /* Fields of enums, sets and composites. */
 #include "sbe.h"
 
-#define SCANNED 64 /* members; those of a larger integer enum are found by value */
-#define MOST_CACHED 4096 /* values of a set of more than one byte: the writer chooses them */
+#define SCANNED 64 /* enums with at most so many members are scanned; larger ones use by_value */
+#define MOST_CACHED 4096 /* cached values of a set of more than one byte: bounded, because the writer chooses them */
 
 static bool remember(Field *self, uint64_t bits, PyObject *member)
 {
@@ -20,7 +20,7 @@ static bool remember(Field *self, uint64_t bits, PyObject *member)
     return done;
 }
 
-/* Borrowed; NULL with or without an exception. */
+/* Return the cached member of these bits: borrowed; NULL with or without an exception. */
 static PyObject *recall(Field *self, uint64_t bits)
 {
     if (LIKELY(self->members != NULL))
@@ -41,7 +41,7 @@ static bool take_pairs(Field *self, PyObject *pairs)
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *member;
-        unsigned long long value; /* K: two's complement */
+        unsigned long long value; /* format K takes the two's complement */
         if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "KO:member", &value, &member) ||
             !remember(self, value, member))
             return false;
@@ -73,7 +73,7 @@ bool field_take_members(Field *self, PyObject *extra)
     PyObject *make;
     if (!PyArg_ParseTuple(extra, "KO:set", &known, &make))
         return false;
-    self->maximum = known; /* the bits that are known, not a limit */
+    self->maximum = known; /* here the known bits, not a limit */
     self->make = Py_NewRef(make);
     return true;
 }
@@ -93,10 +93,10 @@ PyObject *get_enum(Field *self, Flyweight *owner, const uint8_t *at)
     return sbe_fail(owner, self, "UnknownValueError", "its enum has no value %lld", (long long)bits);
 }
 
-/* The wire value of a member: 1, 0 it is none, -1 an exception. */
+/* Find the wire value of a member: 1 found, 0 not a member, -1 an exception. */
 static int find_member(Field *self, PyObject *value, uint64_t *bits)
 {
-    for (int i = 0; i < self->pair_count; i++) { /* most enums are small, and == would be Python code */
+    for (int i = 0; i < self->pair_count; i++) { /* by identity: most enums are small, and == is Python code */
         if (self->pairs[i].member == value) {
             *bits = self->pairs[i].value;
             return 1;

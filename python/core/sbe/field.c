@@ -7,7 +7,7 @@
 
 /* Access */
 
-/* Why there is no such field: None if it is newer than the message, else an exception. */
+/* The value of a field beyond the acting block: None if the field is newer than the message, else an exception. */
 static PyObject *absent(Field *self, Flyweight *owner)
 {
     if (owner->version < self->since)
@@ -24,7 +24,7 @@ static bool check_owner(Field *self, PyObject *object)
     return false;
 }
 
-/* Groups and data are found through their block's layout: it must be theirs. */
+/* Check that a group or data field belongs to the owner's layout, through which it is found. */
 static bool check_part(Field *self, Flyweight *owner)
 {
     if (LIKELY(owner->layout != NULL && self->index >= 0 && self->index < owner->layout->part_count &&
@@ -65,7 +65,7 @@ static int field_set(Field *self, PyObject *object, PyObject *value)
 
 /* Life */
 
-/* The number of an enum, set or array's limit as bits. */
+/* Convert a null value or limit to bits. False with an exception. */
 static bool take_bits(Field *self, PyObject *number, uint64_t *bits)
 {
     if (self->type >= FLOAT) {
@@ -79,7 +79,7 @@ static bool take_bits(Field *self, PyObject *number, uint64_t *bits)
     return !PyErr_Occurred();
 }
 
-/* The greatest value of an integer primitive. */
+/* Return the greatest value of an integer primitive. */
 static uint64_t greatest(primitive type)
 {
     int bits = 8 * primitive_size(type);
@@ -87,7 +87,7 @@ static uint64_t greatest(primitive type)
     return UINT64_MAX >> (64 - bits + sign);
 }
 
-/* What the primitive can hold. */
+/* Set the limits to those of the primitive. */
 static void take_range(Field *self)
 {
     self->maximum = greatest(self->type);
@@ -119,7 +119,7 @@ static bool take_limits(Field *self, PyObject *null, PyObject *minimum, PyObject
            (maximum == Py_None || take_bits(self, maximum, &self->maximum));
 }
 
-/* A group's dimension: false with an exception. */
+/* Parse a group's dimension. False with an exception. */
 static bool take_dimension(Field *self, PyObject *shape)
 {
     long long length, entry_length, count;
@@ -276,11 +276,11 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"name", T_OBJECT, offsetof(Field, name), READONLY, "as the schema spells it"},
-    {"kind", T_OBJECT, offsetof(Field, kind), READONLY, "which constructor of flyring.sbe.fields made it"},
+    {"name", T_OBJECT, offsetof(Field, name), READONLY, "the name in the schema"},
+    {"kind", T_OBJECT, offsetof(Field, kind), READONLY, "the constructor of flyring.sbe.fields that made it"},
     {"type", T_OBJECT, offsetof(Field, class), READONLY, "the class of an enum, set, composite or entry, or None"},
-    {"offset", T_LONGLONG, offsetof(Field, offset), READONLY, "in bytes, from the start of the block"},
-    {"length", T_LONGLONG, offsetof(Field, length), READONLY, "elements of an array, bytes of text or a composite"},
+    {"offset", T_LONGLONG, offsetof(Field, offset), READONLY, "the offset in bytes from the start of the block"},
+    {"length", T_LONGLONG, offsetof(Field, length), READONLY, "elements of an array, or bytes of text or a composite"},
     {"since", T_LONGLONG, offsetof(Field, since), READONLY, "the version of the schema that added it"},
     {"encoding", T_OBJECT, offsetof(Field, codec), READONLY, "Python's codec for text, or None"},
     {NULL, 0, 0, 0, NULL},
@@ -294,12 +294,12 @@ static PyObject *field_typestr(Field *self, void *ignored)
 }
 
 static PyGetSetDef getters[] = {
-    {"typestr", (getter)field_typestr, NULL, "its numbers, as numpy's array interface names them: \"<i8\"", NULL},
+    {"typestr", (getter)field_typestr, NULL, "the type of its numbers in numpy's notation, such as \"<i8\"", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One attribute of a message, group entry or composite. Made by flyring.sbe.fields."},
+    {Py_tp_doc, "One attribute of a message, group entry or composite. Made by ``flyring.sbe.fields``."},
     {Py_tp_new, field_new},
     {Py_tp_dealloc, field_dealloc},
     {Py_tp_traverse, field_traverse},

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base type of all flyweights, the errors that name their fields, and where a field is written. */
+/* The base type of all flyweights, the errors that name their fields, and the checks before a field is written. */
 #include "sbe.h"
 
 PyTypeObject *flyweight_type, *field_type;
 
 /* Errors */
 
-/* "Message.composite.field", or NULL with an exception. */
+/* Return the path "Message.composite.field", or NULL with an exception. */
 static PyObject *path_of(Flyweight *owner, Field *field)
 {
     PyObject *path = field == NULL ? PyUnicode_FromString("") : PyUnicode_FromFormat(".%U", field->name);
@@ -22,7 +22,7 @@ static PyObject *path_of(Flyweight *owner, Field *field)
     return whole;
 }
 
-/* Steals the text, which may be NULL with an exception. */
+/* Raise an SBE error with this text. Steals the text, which may be NULL with an exception. */
 static void raise_text(PyObject *path, const char *name, PyObject *text)
 {
     PyObject *errors = text == NULL ? NULL : PyImport_ImportModule("flyring.sbe.errors");
@@ -92,7 +92,7 @@ bool parse_primitive(const char *text, primitive *type)
 
 bool parse_byte_order(const char *text, bool *swap)
 {
-    *swap = text[0] == '>'; /* atomics.h: the machine is little endian */
+    *swap = text[0] == '>'; /* the machine is little-endian (atomics.h) */
     if ((text[0] == '<' || text[0] == '>') && text[1] == 0)
         return true;
     PyErr_SetString(PyExc_ValueError, "the byte order must be < or >");
@@ -164,8 +164,8 @@ static PyObject *get_acting_block_length(Flyweight *self, void *ignored)
 }
 
 static PyGetSetDef getters[] = {
-    {"acting_block_length", (getter)get_acting_block_length, NULL, "of the writer, in bytes", NULL},
-    {"acting_version", (getter)get_acting_version, NULL, "the schema version of the writer", NULL},
+    {"acting_block_length", (getter)get_acting_block_length, NULL, "the writer's block length, in bytes", NULL},
+    {"acting_version", (getter)get_acting_version, NULL, "the writer's schema version", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

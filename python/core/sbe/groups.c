@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: the objects that a field of that kind gives, and their iterators. */
+/* Group objects, which group fields return, and their iterators. */
 #include "parts.h"
 
 static PyTypeObject *group_type, *group_iterator_type;
@@ -8,11 +8,11 @@ typedef struct {
     PyObject_HEAD
     Flyweight *parent;
     Field *field;
-    int64_t count; /* of entries; -1: to be written, not begun */
-    int64_t entry_length; /* acting: of an entry's block */
-    int64_t next, position; /* entry: its index, and where it begins; of a group: the first */
-    Flyweight *entry; /* reading: the one before, if it has parts */
-    int64_t serial; /* writing: of the frame's group; 0: reading */
+    int64_t count; /* the number of entries; -1: the group is to be written, and not begun */
+    int64_t entry_length; /* the acting block length of an entry */
+    int64_t next, position; /* index and begin of the next entry; in a Group, of the first */
+    Flyweight *entry; /* reading: the previous entry, if entries have parts */
+    int64_t serial; /* writing: the frame's group_serial; 0: reading */
 } Group;
 
 static Group *group_new(PyTypeObject *type, Flyweight *parent, Field *field)
@@ -35,7 +35,7 @@ static void group_dealloc(Group *self)
     Py_DECREF(type);
 }
 
-/* Reads the group's dimension. */
+/* Read the group's dimension. */
 static bool open_group(Group *self)
 {
     Flyweight *owner = self->parent;
@@ -113,7 +113,7 @@ static PyObject *group_encode(Group *self, PyObject *number)
     return (PyObject *)iterator;
 }
 
-/* The next entry to be written; NULL without an exception: that was all. */
+/* Return the next entry to be written; NULL without an exception: the end. */
 static PyObject *entry_to_write(Group *self)
 {
     Flyweight *owner = self->parent;
@@ -123,7 +123,7 @@ static PyObject *entry_to_write(Group *self)
     frame *at = &root->frames[owner->depth];
     if (owner->depth > root->depth || at->serial != owner->serial || at->group_serial != self->serial)
         return sbe_fail(owner, self->field, "OrderError", "the group is over: what follows it was begun");
-    if (!parts_inner_done(root, owner->depth)) /* the entry before */
+    if (!parts_inner_done(root, owner->depth)) /* checks the previous entry */
         return NULL;
     if (at->begun == at->count)
         return NULL;
@@ -161,7 +161,7 @@ static PyObject *entry_to_read(Group *self)
     if (self->next >= self->count) {
         if (self->next == self->count && self->count > 0 && !owner->writing)
             parts_move_to(owner, self->field->index + 1, self->position);
-        self->next = INT64_MAX; /* once */
+        self->next = INT64_MAX; /* so that the end is reached only once */
         return NULL;
     }
     if (!part_is_there(owner->root, self->position, (uint64_t)self->entry_length))
@@ -202,7 +202,7 @@ static Py_ssize_t group_length(Group *self)
     return (Py_ssize_t)self->count;
 }
 
-/* With parts between them, the entries before it have to be walked. */
+/* Return the entry at an index. If entries have parts, all entries before it must be walked. */
 static PyObject *group_item(Group *self, Py_ssize_t index)
 {
     if (self->count < 0 && !open_group(self))
@@ -235,13 +235,15 @@ static PyObject *self_iter(PyObject *self)
 static PyMethodDef methods[] = {
     {"encode", (PyCFunction)group_encode, METH_O,
      "encode($self, count, /)\n--\n\n"
-     "Begins the group: an iterator over its ``count`` entries, each to be written before the next."},
+     "Begins the group, and returns an iterator over its ``count`` entries. Write each entry before you ask for\n"
+     "the next. Raises OrderError if another field must be written first; OutOfRangeError;\n"
+     "MessageTooShortError."},
     {"__class_getitem__", (PyCFunction)Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot group_slots[] = {
-    {Py_tp_doc, "The entries of a group: len, iteration and indexes when reading, encode(count) when writing."},
+    {Py_tp_doc, "The entries of a group. To read: ``len``, iteration and indexes. To write: ``encode(count)``."},
     {Py_tp_dealloc, group_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_iter, group_iter},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layout: what a class of messages or entries has, its block and what follows it. */
+/* Layout: the block of a class of messages or entries, and the groups and data behind it. */
 #include "sbe.h"
 
 #include <structmember.h>
@@ -14,7 +14,7 @@ Layout *layout_of(PyObject *class, PyTypeObject *of)
     }
     PyObject *layout = PyObject_GetAttrString(class, "_layout");
     bool right = layout != NULL && Py_TYPE(layout) == layout_type;
-    Py_XDECREF(layout); /* the class has it */
+    Py_XDECREF(layout); /* the class keeps a reference */
     if (right)
         return (Layout *)layout;
     PyErr_Format(PyExc_TypeError, "%R is not of a schema: it has no layout", class);
@@ -41,13 +41,13 @@ static bool take_parts(Layout *self, PyObject *parts)
         int below = part->entry == NULL || part->entry->part_count == 0 ? 0 : part->entry->depth + 1;
         self->depth = below > self->depth ? below : self->depth;
     }
-    if (self->depth <= 64) /* for the C stack */
+    if (self->depth <= 64) /* limits the recursion on the C stack */
         return true;
     PyErr_SetString(PyExc_ValueError, "groups are nested too deep");
     return false;
 }
 
-/* Where the header has a number: false with an exception unless it lies within the header. */
+/* Parse the place of a number in the header. False with an exception unless it lies within the header. */
 static bool take_place(Layout *self, place *where, long long offset, const char *type, bool swap)
 {
     where->constant = strcmp(type, "constant") == 0;

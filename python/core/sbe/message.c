@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: over a buffer of the user's, a claim, or what poll and take return. */
+/* Messages over a user's buffer, a claim, or a message from poll or take. */
 #include "arguments.h"
 #include "sbe.h"
 
@@ -47,7 +47,7 @@ bool message_make_frames(MessageFlyweight *self)
     return true;
 }
 
-/* Releases the bytes; what was a claim must have ended. */
+/* Release the bytes of a message. A claim must have ended before. */
 static void message_end_of_life(MessageFlyweight *self)
 {
     self->source = &no_bytes;
@@ -71,10 +71,10 @@ static void message_dealloc(MessageFlyweight *self)
 
 /* Over buffers */
 
-/* Finds the bytes, of which `length` are there: the source, or NULL with an exception. */
+/* Find the bytes of a buffer, and their `length`. Returns the source, or NULL with an exception. */
 static uint8_t *const *bind(MessageFlyweight *self, PyObject *buffer, bool writing, int64_t *length)
 {
-    static uint8_t nothing[1]; /* what an empty buffer points to */
+    static uint8_t nothing[1]; /* an empty buffer points here */
     if (is_message(buffer) && !writing) {
         Message *message = (Message *)buffer;
         *length = message->length;
@@ -110,7 +110,7 @@ static bool parse_offset(PyObject *number, int64_t *offset)
     return *offset >= 0;
 }
 
-/* Whether `needed` bytes are there from `offset` on. */
+/* Whether the buffer has `needed` bytes from `offset` on. Raises if not. */
 static bool long_enough(MessageFlyweight *self, int64_t offset, int64_t length, uint64_t needed)
 {
     if (offset <= length && needed <= (uint64_t)(length - offset))
@@ -226,7 +226,7 @@ static PyObject *message_wrap(PyObject *class, PyObject *const *args, Py_ssize_t
 
 /* Claims */
 
-/* Raises and returns false if there is no claim that could end. */
+/* Raises and returns false if the message is not an open claim. */
 static bool is_claim(MessageFlyweight *self)
 {
     if (self->claim.publisher == NULL)
@@ -271,7 +271,7 @@ static PyObject *message_exit(MessageFlyweight *self, PyObject *const *args, Py_
         Py_DECREF(position);
         return Py_NewRef(Py_None);
     }
-    PyObject *kind, *value, *traceback; /* it is not whole: its publisher must not wait for what never comes */
+    PyObject *kind, *value, *traceback; /* the message is incomplete: abort it, so that the publisher is usable again */
     PyErr_Fetch(&kind, &value, &traceback);
     if (self->claim.data != NULL && self->claim.exports == 0)
         Py_XDECREF(claim_close(&self->claim, false));
@@ -283,7 +283,7 @@ static PyObject *message_exit(MessageFlyweight *self, PyObject *const *args, Py_
 
 /* Whole messages */
 
-/* Where it ends, from its start on; -1 with an exception. */
+/* Return the length of the whole message; -1 with an exception. */
 static int64_t encoded_length(MessageFlyweight *self)
 {
     if (*self->source == NULL) {
@@ -328,32 +328,36 @@ PyObject *message_to_offer(PyObject *object, PyObject *type_given, int32_t *type
 static PyMethodDef methods[] = {
     {"encode", KEYWORDS(message_encode) | METH_CLASS,
      "encode($type, /, buffer, offset=0)\n--\n\n"
-     "Writes the header, and gives the message to be written behind it. The block is not cleared: write every field."},
+     "Writes the message header at ``offset`` of ``buffer``, and returns a message to be written behind it. The\n"
+     "block is not cleared, so write every field. Raises MessageTooShortError."},
     {"decode", KEYWORDS(message_decode) | METH_CLASS,
      "decode($type, /, buffer, offset=0)\n--\n\n"
-     "Checks the header, and gives the message to be read. WrongMessageError, MessageTooShortError."},
+     "Checks the message header at ``offset`` of ``buffer``, and returns the message to be read. Raises\n"
+     "WrongMessageError or MessageTooShortError."},
     {"wrap", KEYWORDS(message_wrap) | METH_CLASS,
      "wrap($type, /, buffer, offset=0, block_length=None, version=None)\n--\n\n"
-     "A message without header, to be read: its block begins at ``offset``. Not given, or None: the class's own\n"
-     "BLOCK_LENGTH and SCHEMA_VERSION."},
+     "Returns a message without a header, to be read, whose block begins at ``offset`` of ``buffer``.\n"
+     "``block_length`` and ``version`` None: those of the class, BLOCK_LENGTH and SCHEMA_VERSION. Raises\n"
+     "MessageTooShortError."},
     {"commit", (PyCFunction)message_commit, METH_NOARGS,
      "commit($self, /)\n--\n\n"
-     "Publishes the claim: the ring's new end position in bytes.\n\n"
-     "OrderError if groups or data were not written (the claim stays open); ClosedError; SlotLostError."},
+     "Publishes the claim. Returns the ring's new end position, in bytes.\n\n"
+     "Raises OrderError if groups or data were not written (the claim stays open); ClosedError; SlotLostError;\n"
+     "SbeError if the message is not a claim."},
     {"abort", (PyCFunction)message_abort, METH_NOARGS,
      "abort($self, /)\n--\n\n"
-     "Gives the claim up (it becomes padding): the ring's new end position in bytes."},
+     "Gives the claim up; its space becomes padding. Returns the ring's new end position, in bytes."},
     {"__bytes__", (PyCFunction)message_bytes, METH_NOARGS, NULL},
     {"__enter__", message_enter, METH_NOARGS, NULL},
     {"__exit__", FAST(message_exit),
-     "Commits the claim if it is still open, after an exception aborts it; lets go of the buffer of any other\n"
+     "Commits the claim if it is still open, or aborts it after an exception. Releases the buffer of any other\n"
      "message."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"encoded_length", (getter)get_encoded_length, NULL,
-     "bytes of the whole message so far, header included (without one after wrap)", NULL},
+     "bytes of the whole message so far, header included (after wrap there is none)", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offer_array: the rows of an array as one batch of typed messages (spec 6.3, messages.md 3). */
+/* offer_array: publishes the rows of an array as a batch of typed messages (spec 6.3, messages.md 3). */
 #include "batch.h"
 #include "sbe.h"
 
 typedef struct {
-    const uint8_t *row; /* the first */
+    const uint8_t *row; /* the first row */
     int64_t stride, block_length; /* bytes */
     const uint8_t *header;
     int64_t header_length;
@@ -34,7 +34,7 @@ static Py_ssize_t that_fit(const ring_writer *ring, const void *all, Py_ssize_t 
 static inline void write_payload(uint8_t *payload, const rows *all, const uint8_t *row)
 {
     if (LIKELY(all->header_length == 8))
-        memcpy(payload, all->header, 8); /* known when it is compiled: no call */
+        memcpy(payload, all->header, 8); /* a constant size, so the compiler makes no call */
     else
         memcpy(payload, all->header, (size_t)all->header_length);
     memcpy(payload + all->header_length, row, (size_t)all->block_length);
@@ -47,7 +47,7 @@ static void write_part(ring_writer *ring, const void *source, Py_ssize_t first, 
     const uint8_t *row = all->row + first * all->stride;
     uint8_t *record = ring->data + (ring->end & ring->mask);
     ring_announce(ring, total);
-    for (Py_ssize_t i = 1; i < count; i++) { /* no reader gets here before record 1 has its length: plain */
+    for (Py_ssize_t i = 1; i < count; i++) { /* plain stores: no reader comes here before record 1 has its length */
         STORE32_RELAXED(record + i * n + RECORD_LENGTH, length);
         STORE32_RELAXED(record + i * n + RECORD_TYPE, all->type);
         write_payload(record + i * n + RECORD_PAYLOAD, all, row + i * all->stride);
@@ -58,7 +58,8 @@ static void write_part(ring_writer *ring, const void *source, Py_ssize_t first, 
     ring_advance(ring, total, count);
 }
 
-/* _offer_array(layout, rows, timeout): of a buffer with one dimension, the first block_length bytes of each item. */
+/* _offer_array(layout, rows, timeout): publishes the first block_length bytes of each item of a one-dimensional buffer.
+   */
 PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize_t n)
 {
     if (n != 3 || Py_TYPE(args[0]) != layout_type) {
@@ -89,7 +90,7 @@ PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize
     PyObject *result = NULL;
     if (view.ndim != 1 || view.itemsize < all.block_length) {
         PyErr_SetString(PyExc_ValueError, "rows must have one dimension, and items as long as the block");
-    } else if (publisher_usable(self)) { /* getting the buffer may have run Python code; from here on none does */
+    } else if (publisher_usable(self)) { /* checked now, because getting the buffer may have run Python code */
         all.row = view.buf;
         all.stride = view.strides[0];
         Py_ssize_t taken = offer_parts(self, &all, view.shape[0], timeout, record_length, that_fit, write_part);

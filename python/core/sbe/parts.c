@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups and variable-length data: what follows a block, in the schema's order.
+/* Groups and variable-length data, which follow a block in the schema's order.
 
-   Reading: a flyweight knows where one of its parts begins, and finds the others by walking; in order that costs
-   nothing, in any other order it walks from the end of the block. Writing: the message keeps a frame for itself and for
-   each open entry that has parts, and goes on at its limit. */
+   Reading: a flyweight knows where one of its parts begins, and finds the others by walking. Reading in order costs
+   nothing; in any other order, it walks from the end of the block. Writing: the message keeps a frame for itself and
+   for each open entry that has parts, and continues at its limit. */
 #include "parts.h"
 
 /* Reading */
@@ -24,7 +24,7 @@ int64_t part_dimension(Flyweight *owner, Field *field, int64_t position, int64_t
     const uint8_t *at = *root->source + position;
     uint64_t entries = load_place(at, &field->count), length = load_place(at, &field->entry_length), bytes;
     position += field->dimension_length;
-    /* Entries without bytes cost nothing to claim, but a loop over 2^62 of them never ends. */
+    /* A message may claim any number of entries without bytes, and a loop over 2^62 of them would not end. */
     if (entries > INT64_MAX || length > INT64_MAX || __builtin_mul_overflow(entries, length, &bytes) ||
         !part_is_there(root, position, bytes) || (length == 0 && entries > (uint64_t)root->length))
         return part_ends_early(owner, field);
@@ -49,7 +49,7 @@ static int64_t skip_part(Flyweight *owner, Field *field, int64_t position)
     position = part_dimension(owner, field, position, &count, &entry_length);
     if (position < 0 || field->entry->part_count == 0)
         return position < 0 ? -1 : position + count * entry_length;
-    for (int64_t before = -1; count > 0 && position != before && position >= 0; count--) { /* empty entries: at once */
+    for (int64_t before = -1; count > 0 && position != before && position >= 0; count--) { /* empty entries end it */
         before = position;
         if (!part_is_there(owner->root, position, (uint64_t)entry_length))
             return part_ends_early(owner, field);
@@ -58,7 +58,8 @@ static int64_t skip_part(Flyweight *owner, Field *field, int64_t position)
     return position;
 }
 
-/* Over parts `from` to `to` of a block; -1 with an exception, which names a part of `owner`'s. */
+/* Walk over the parts `from` to `to` of a block. Returns the new position; -1 with an exception, which names the part
+   of `owner`. */
 static int64_t skip_parts(Flyweight *owner, Layout *layout, int from, int to, int64_t position)
 {
     for (int i = from; i < to && position >= 0; i++)
@@ -92,7 +93,7 @@ int64_t message_end(MessageFlyweight *self)
 
 /* Writing */
 
-/* Raises OrderError about a part of the frame at `depth`. Returns false. */
+/* Raise OrderError about a part of the frame at `depth`. Returns false. */
 static bool incomplete(MessageFlyweight *root, int depth, Field *part, int64_t done, int64_t count)
 {
     PyObject *path = Py_NewRef(root->base.layout->name);
@@ -112,7 +113,7 @@ static bool incomplete(MessageFlyweight *root, int depth, Field *part, int64_t d
     return false;
 }
 
-/* All entries of the group that was begun last at `depth` were begun: false with an exception. */
+/* Check that all entries of the last group at `depth` were begun. False with an exception. */
 static bool group_done(MessageFlyweight *root, int depth)
 {
     frame *at = &root->frames[depth];

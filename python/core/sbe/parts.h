@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups and data: what parts.c (walking, frames, data) offers to groups.c. */
+/* The functions of parts.c (walking, frames, data) that groups.c uses. */
 #ifndef FLYRING_SBE_PARTS_H
 #define FLYRING_SBE_PARTS_H
 
@@ -7,22 +7,23 @@
 
 /* Reading */
 
-/* A part of length `needed` at `position`: whether it is there. */
+/* Whether the message has `needed` bytes at `position`. */
 static inline bool part_is_there(const MessageFlyweight *root, int64_t position, uint64_t needed)
 {
     return position >= 0 && position <= root->length && needed <= (uint64_t)(root->length - position);
 }
 
-/* Raises MessageTooShortError. Returns -1. */
+/* Raise MessageTooShortError when reading. Returns -1. */
 int64_t part_ends_early(Flyweight *owner, Field *field);
-/* A group's dimension at `position`: where its first entry begins, -1 with an exception. */
+/* Read a group's dimension at `position`. Returns where its first entry begins; -1 with an exception. */
 int64_t part_dimension(Flyweight *owner, Field *field, int64_t position, int64_t *count, int64_t *entry_length);
-/* Where the owner's part of that index begins, -1 with an exception. parts_move_to tells it when it is known where the
-   next one does. */
+/* Return where the owner's part with this index begins; -1 with an exception. parts_move_to stores where the next part
+   begins. */
 int64_t part_find(Flyweight *owner, int index);
-/* Where the block with all its parts ends. */
+/* Return where the block with all its parts ends. */
 int64_t parts_end(Flyweight *owner);
-/* Whether parts can be read: of what is being written, when it is complete. False with an exception. */
+/* Check that parts can be read; those of a message that is being written only when it is complete. False with an
+   exception. */
 bool parts_readable(Flyweight *owner);
 
 static inline void parts_move_to(Flyweight *owner, int part, int64_t position)
@@ -33,14 +34,15 @@ static inline void parts_move_to(Flyweight *owner, int part, int64_t position)
 
 /* Writing */
 
-/* All that is above the frame at `depth`, which are the last entries of its group and of groups in them, is whole. */
+/* Check that all frames above `depth`, which belong to the last entry of its group and to groups inside, are complete.
+   False with an exception. */
 bool parts_inner_done(MessageFlyweight *root, int depth);
-/* The owner's frame, if its part is what has to be written now, else NULL with an exception. No Python code may run
-   between this and the writing. */
+/* Return the owner's frame if this part must be written next, else NULL with an exception. No Python code may run
+   between this call and the writing. */
 frame *part_begin(Field *self, Flyweight *owner);
-/* The frame's part is begun: a group of so many entries, or data. */
+/* Note that the frame's part is begun: a group of `count` entries, or data. */
 void part_begun(frame *at, MessageFlyweight *root, int depth, int64_t count);
-/* Raises MessageTooShortError. Returns false. */
+/* Raise MessageTooShortError when writing. Returns false. */
 bool part_too_short(Field *self, Flyweight *owner, uint64_t needed);
 
 #endif

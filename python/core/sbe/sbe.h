@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SBE flyweights (spec/messages.md): objects that read and write the bytes of a message where they are.
+/* SBE flyweights (spec/messages.md): objects that read and write the bytes of a message in place.
 
-   A message knows where its bytes are, and whether they still are: *source is NULL when they are gone. Composites and
-   group entries keep their message, and ask it at each access. Every offset was checked against the block that it is
-   in, and the block against the end of the bytes, when the flyweight was made; both are kept in 64 bits, and read once
-   from bytes that another process may change. */
+   A message knows where its bytes are: *source is NULL when they are gone. Composites and group entries hold a
+   reference to their message, and check *source at each access. When a flyweight is made, each offset is checked
+   against its block, and the block against the end of the bytes. These numbers are kept in 64 bits, and are read only
+   once from bytes that another process may change. */
 #ifndef FLYRING_SBE_H
 #define FLYRING_SBE_H
 
@@ -25,7 +25,7 @@ typedef enum {
     DOUBLE
 } primitive; /* floats last */
 
-/* A number somewhere in a header; a constant is not there: `offset` is its value. */
+/* The place of a number in a header. A constant has no bytes: `offset` is its value. */
 typedef struct {
     int64_t offset;
     primitive type;
@@ -38,86 +38,87 @@ struct Layout;
 /* A data descriptor: one attribute of a class of flyweights. */
 typedef struct Field {
     PyObject_HEAD
-    /* `at` is the field's first byte; NULL for groups and data, which have to find it. */
+    /* `at` is the field's first byte; NULL for groups and data, which find it by walking. */
     PyObject *(*get)(struct Field *self, struct Flyweight *owner, const uint8_t *at);
     int (*set)(struct Field *self, struct Flyweight *owner, PyObject *value);
-    int64_t offset, end; /* in the block */
+    int64_t offset, end; /* of the field in its block */
     int64_t since;
     primitive type;
     bool swap, optional, wire_order; /* wire_order: groups and data */
-    uint64_t null, minimum, maximum; /* as bits of an int64 or uint64; floats: as bits of a double */
-    int64_t length; /* of an array: elements; text, octets, composites: bytes */
+    uint64_t null, minimum, maximum; /* the bits of an int64 or uint64; for floats, of a double */
+    int64_t length; /* of an array in elements; of text, octets and composites in bytes */
     PyObject *name; /* the schema's */
-    PyObject *kind, *class; /* class: of an enum, set, composite or entry, or None */
-    PyObject *codec; /* of text, or NULL */
+    PyObject *kind, *class; /* class: that of an enum, set, composite or entry, or None */
+    PyObject *codec; /* Python's codec for text, or NULL */
     bool ascii, utf8;
-    /* Enums: the members and their wire values; sets: a cache of what was asked for. */
-    PyObject **members; /* of one byte: 256, by value; NULL where there is none */
+    /* Of an enum, the members and their wire values; of a set, a cache of the members that were used. */
+    PyObject **members; /* for types of one byte: 256 entries, by value; NULL: no member */
     PyObject *by_value; /* {wire value: member} */
     struct {
         uint64_t value;
-        PyObject *member; /* borrowed: one of the above has it */
+        PyObject *member; /* borrowed from one of the tables above */
     } *pairs; /* of an enum */
     int pair_count;
     PyObject *make; /* sets: wire value -> member */
     /* Groups and data */
-    int index; /* among those of its block */
-    struct Layout *entry; /* of a group */
+    int index; /* the index among the parts of its block */
+    struct Layout *entry; /* the layout of a group's entries */
     int64_t dimension_length;
-    place entry_length, count; /* of a group; of data, `count` is its length */
+    place entry_length, count; /* in a group's dimension; for data, `count` is the place of the length */
 } Field;
 
-/* What a message or entry class has: its block, and what follows it. */
+/* The layout of a message or entry class: its block, and the groups and data behind it. */
 typedef struct Layout {
     PyObject_HEAD
     PyObject *name; /* the schema's */
     int64_t block_length;
     Field **parts; /* groups and data, in order */
     int part_count;
-    int depth; /* groups within groups, of those that need a frame: see below */
-    /* Of a message. */
+    int depth; /* how deep groups are nested that need a frame (see below) */
+    /* Of a message class. */
     int64_t header_length;
-    uint8_t *header; /* as it is written */
+    uint8_t *header; /* the header's bytes as encode writes them */
     place header_block_length, header_template_id, header_schema_id, header_version;
     uint64_t template_id, schema_id;
     int64_t version;
-    int32_t type; /* the template id as type of a record; 0: it cannot be one */
+    int32_t type; /* the template id as a record's type; 0: it is not a valid type */
 } Layout;
 
 typedef struct Flyweight {
     PyObject_HEAD
-    struct MessageFlyweight *root; /* a message: itself; else kept through `parent` */
-    struct Flyweight *parent; /* of a composite or entry, else NULL */
-    Field *via; /* of the parent; NULL for a message */
+    struct MessageFlyweight *root; /* of a message: itself; of others: kept alive by `parent` */
+    struct Flyweight *parent; /* of a composite or entry; else NULL */
+    Field *via; /* the parent's field for this flyweight; NULL for a message */
     Layout *layout; /* NULL for a composite */
-    int64_t offset; /* of the block, from *source on */
+    int64_t offset; /* of the block, counted from *source */
     int64_t block_length, version; /* acting */
     bool writing;
     int part; /* reading: the group or data of that index begins at `position` */
     int64_t position;
-    int depth; /* writing: which frame is ours, if the serial is the same */
+    int depth; /* writing: the number of its frame, which is its own only if the serial is equal */
     int64_t serial;
 } Flyweight;
 
-/* While groups and data are written: one for the message, and for each group that is open within the last. */
+/* The state of writing groups and data: one frame for the message, and one for each open group inside the previous
+   frame. */
 typedef struct {
     Layout *layout;
-    Field *via; /* of an entry: its group */
-    int64_t serial; /* of the block, so that an entry of before is told apart */
-    int64_t group_serial, count, begun; /* of the group that was begun last, and its entries; 0 after data */
-    int next; /* part to be written */
+    Field *via; /* for an entry: its group */
+    int64_t serial; /* identifies the block, so that an earlier entry is recognised */
+    int64_t group_serial, count, begun; /* of the last group: serial, entries, entries begun; 0 after data */
+    int next; /* the index of the part to write next */
 } frame;
 
 typedef struct MessageFlyweight {
     Flyweight base;
-    uint8_t *const *source; /* never NULL; what it points to is, if the bytes are gone */
-    int64_t start, length; /* of the header, if there is one; where the bytes end: both from *source on */
-    Claim claim; /* .publisher: of a typed claim, else NULL; .data: of a claim or a user's buffer */
-    PyObject *owner; /* a flyring.Message or Claim whose `data` is the source, or NULL */
-    Py_buffer view; /* .obj is NULL: none */
+    uint8_t *const *source; /* never NULL; *source is NULL if the bytes are gone */
+    int64_t start, length; /* where the header (or block) starts and the bytes end, counted from *source */
+    Claim claim; /* .publisher: of a typed claim, else NULL; .data: the bytes of a claim or a user's buffer */
+    PyObject *owner; /* the flyring.Message or Claim whose `data` is the source, or NULL */
+    Py_buffer view; /* the export of a user's buffer; .obj is NULL: none */
     /* Writing. */
-    int64_t limit; /* what is written ends here */
-    frame *frames; /* layout->depth + 1; NULL if there are no groups and data */
+    int64_t limit; /* the end of the written bytes */
+    frame *frames; /* layout->depth + 1 frames; NULL without groups and data */
     int depth;
     int64_t serials;
 } MessageFlyweight;
@@ -132,7 +133,7 @@ static inline int primitive_size(primitive type)
     return sizes[type];
 }
 
-/* The value is read once, even if the compiler would rather read it again. */
+/* Read a value exactly once: the compiler cannot read it again. */
 #define READ_ONCE_AS(type, at) \
     __extension__({ \
         type value_; \
@@ -141,7 +142,7 @@ static inline int primitive_size(primitive type)
         value_; \
     })
 
-/* An integer (or the bits of a float), sign-extended. */
+/* Load an integer, sign-extended, or the bits of a float. */
 static inline uint64_t load_bits(const uint8_t *at, primitive type, bool swap)
 {
     switch (type) {
@@ -192,7 +193,7 @@ static inline void store_bits(uint8_t *at, primitive type, bool swap, uint64_t v
     }
 }
 
-/* `header` must hold it. A negative one is greater than any length. */
+/* Load a number from its place, which `header` must contain. A negative number becomes greater than any length. */
 static inline uint64_t load_place(const uint8_t *header, const place *where)
 {
     return UNLIKELY(where->constant) ? (uint64_t)where->offset
@@ -205,7 +206,7 @@ static inline void store_place(uint8_t *header, const place *where, uint64_t val
         store_bits(header + where->offset, where->type, where->swap, value);
 }
 
-/* The bytes from which all offsets count, or NULL. */
+/* Return the bytes from which all offsets count, or NULL. */
 static inline const uint8_t *flyweight_data(const Flyweight *self)
 {
     return *self->root->source;
@@ -213,25 +214,25 @@ static inline const uint8_t *flyweight_data(const Flyweight *self)
 
 /* flyweight.c */
 
-/* flyring.sbe.errors.<name>(message, "Message.path.field"); the field may be NULL. Returns NULL. */
+/* Raise flyring.sbe.errors.<name>(message, "Message.path.field"). The field may be NULL. Returns NULL. */
 PyObject *sbe_fail(Flyweight *owner, Field *field, const char *name, const char *format, ...);
 PyObject *sbe_fail_named(PyObject *path, const char *name, const char *format, ...);
-/* ClosedError. Returns NULL. */
+/* Raise ClosedError. Returns NULL. */
 PyObject *sbe_dead(Flyweight *self);
-/* A composite or entry: `offset` from *source on. */
+/* Make a composite or entry at `offset`, counted from *source. */
 Flyweight *flyweight_nested(PyObject *class, Flyweight *parent, Field *via, int64_t offset, int64_t block_length);
-/* Its name, and "<" or ">": false with an exception. */
+/* Parse the name of a primitive, and below "<" or ">". False with an exception. */
 bool parse_primitive(const char *text, primitive *type);
 bool parse_byte_order(const char *text, bool *swap);
-/* Where to write the field: NULL with an exception. No Python code may run between this and the writing. */
+/* Return where to write the field; NULL with an exception. No Python code may run between this call and the writing. */
 uint8_t *field_to_write(Field *self, Flyweight *owner);
 
 /* layout.c */
 
-/* The layout of a class derived from type `of`: borrowed, or NULL with an exception. */
+/* Return the layout of a class derived from type `of`: borrowed, or NULL with an exception. */
 Layout *layout_of(PyObject *class, PyTypeObject *of);
 
-/* values.c, text.c, enums.c: what a Field's get and set can be. False with an exception if the kind is not theirs. */
+/* values.c, text.c, enums.c: the functions for a Field's get and set. */
 PyObject *get_integer(Field *, Flyweight *, const uint8_t *);
 int set_integer(Field *, Flyweight *, PyObject *);
 PyObject *get_float(Field *, Flyweight *, const uint8_t *);
@@ -256,26 +257,26 @@ int set_group(Field *, Flyweight *, PyObject *);
 PyObject *get_data(Field *, Flyweight *, const uint8_t *);
 int set_data(Field *, Flyweight *, PyObject *);
 
-/* Takes what the constructor got for an enum (pairs of wire value and member) or a set (mask, maker). */
+/* Parse the constructor's argument for an enum (pairs of wire value and member) or a set (mask, maker). */
 bool field_take_members(Field *self, PyObject *extra);
-/* Text of the field's character encoding. `bytes` must not change meanwhile. */
+/* Decode text in the field's character encoding. `bytes` must not change meanwhile. */
 PyObject *decode_text(Field *self, Flyweight *owner, const char *bytes, Py_ssize_t length);
-/* What `value` is in the field's character encoding. `holder` gets NULL or what is to be released afterwards. */
+/* Encode `value` in the field's character encoding. `holder` gets NULL or an object to release afterwards. */
 const char *encode_text(Field *self, Flyweight *owner, PyObject *value, Py_ssize_t *length, PyObject **holder);
 
 /* parts.c */
 
-/* All groups and data are written: false with an exception. */
+/* Check that all groups and data are written. False with an exception. */
 bool parts_complete(MessageFlyweight *self);
-/* Where the message ends, from *source on; -1 with an exception. */
+/* Return where the message ends, counted from *source; -1 with an exception. */
 int64_t message_end(MessageFlyweight *self);
 
 /* message.c */
 
-/* Starts the life of a message whose bytes `source` leads to. The block must lie within `length`. */
+/* Initialise a message over the bytes of `source`. The block must lie within `length`. */
 void message_begin(MessageFlyweight *self, uint8_t *const *source, int64_t start, int64_t length, int64_t offset,
                    int64_t block_length, int64_t version, bool writing);
-/* For one that is to be written, before it begins: false with an exception. */
+/* Allocate the frames of a message to be written, before message_begin. False with an exception. */
 bool message_make_frames(MessageFlyweight *self);
 
 /* claim.c */
@@ -283,12 +284,12 @@ bool message_make_frames(MessageFlyweight *self);
 /* claim(Message, variable_length=0, timeout=0) */
 PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must);
 
-/* The bytes of a message that is to be offered, and its type: a new reference, or NULL with an exception, which stays
-   as it is if `object` is no message. */
+/* The bytes of a message that is to be offered, and its type: a new reference, or NULL with an exception. If `object`
+   is not a message, the exception that is set stays. */
 PyObject *message_to_offer(PyObject *object, PyObject *type_given, int32_t *type);
-/* One without bytes. */
+/* Make a message without bytes. */
 MessageFlyweight *message_of(PyObject *class, Layout *layout);
-extern uint8_t *const no_bytes; /* the source of a message whose life is over */
+extern uint8_t *const no_bytes; /* the source of a message whose bytes are gone */
 
 PyTypeObject *make_flyweight_type(PyObject *module), *make_dispatcher_type(PyObject *module),
     *make_message_flyweight_type(PyObject *module), *make_field_type(PyObject *module),

@@ -2,15 +2,16 @@
 /* Fields of characters and bytes. */
 #include "sbe.h"
 
-#define SHORT 256 /* bytes that are copied to the stack */
+#define SHORT 256 /* at most so many bytes are copied to the stack */
 
-/* Text is copied before it is decoded: another process may change the bytes, and a codec does not expect that. A byte
-   that the encoding does not have becomes a lone surrogate, and is written as it was: nothing of a message is lost. */
+/* Text is copied before it is decoded, because another process may change the bytes, which no codec expects. A byte
+   that is invalid in the encoding becomes a lone surrogate, which is written as the same byte, so no information is
+   lost. */
 #define ODD_BYTES "surrogateescape"
 
 static PyObject *not_text(Field *self, Flyweight *owner)
 {
-    if (!PyErr_ExceptionMatches(PyExc_ValueError)) /* UnicodeError is one */
+    if (!PyErr_ExceptionMatches(PyExc_ValueError)) /* UnicodeError is a ValueError */
         return NULL;
     PyErr_Clear();
     return sbe_fail(owner, self, "UnknownValueError", "its bytes are not text in %U", self->codec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of numbers, and arrays of them. Values are made first, for that may run Python code; then written. */
+/* Fields of numbers, and arrays of them. Values are converted first, which may run Python code, and then written. */
 #include "sbe.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static bool out_of_range(Field *self, Flyweight *owner, PyObject *value)
     return false;
 }
 
-/* An integer of the field's primitive, within its limits: false with an exception. May run Python code. */
+/* Convert to an integer of the field's primitive, within its limits. False with an exception. May run Python code. */
 static bool to_integer(Field *self, Flyweight *owner, PyObject *value, uint64_t *bits)
 {
     int overflow;
@@ -64,7 +64,7 @@ static bool to_integer(Field *self, Flyweight *owner, PyObject *value, uint64_t 
            out_of_range(self, owner, value);
 }
 
-/* None was given: whether that can be. */
+/* Whether None may be written to the field. Raises if not. */
 static bool may_be_none(Field *self, Flyweight *owner)
 {
     if (!self->optional)
@@ -192,7 +192,7 @@ PyObject *get_array(Field *self, Flyweight *owner, const uint8_t *at)
     return tuple;
 }
 
-/* As it is on the wire, but for the byte order. */
+/* Convert an element to its bits on the wire, but in native byte order. */
 static bool to_element(Field *self, Flyweight *owner, PyObject *value, uint64_t *bits)
 {
     double number;

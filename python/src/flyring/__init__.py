@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flyring passes flyweight messages between processes on one machine through memory-mapped files.
+"""Flyring passes messages between processes on one machine through memory-mapped files.
 
     import flyring
 
@@ -9,7 +9,7 @@
         publisher.offer(b"hello")
         print(bytes(subscriber.take(timeout=1)))
 
-The layout is documented in spec/channel.md and shared with the C++ and Java bindings.
+The C++ and Java bindings use the same files; spec/channel.md documents their layout.
 """
 
 from typing import TYPE_CHECKING
@@ -136,7 +136,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> str:
-        """``__version__``: that of the installed package. Reading it takes longer than importing all the rest."""
+        """Look up ``__version__`` on first use, because that takes longer than importing the rest of the package."""
         if name == "__version__":
             from importlib.metadata import version
 

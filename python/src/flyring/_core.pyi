@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The C core (core/*.c). Publisher and Subscriber are documented by their subclasses in publisher.py, subscriber.py.
+# The C core (core/*.c). Publisher, Subscriber and so on are documented by their subclasses in publisher.py etc.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
@@ -16,7 +16,7 @@ _Entry = TypeVar("_Entry", bound=Flyweight, covariant=True)
 _Message = TypeVar("_Message", bound=MessageFlyweight)
 
 class ArrayInterface(Protocol):
-    """A numpy array or scalar: numpy tells type checkers of its buffers from Python 3.12 on only."""
+    """A numpy array or scalar. Needed because numpy declares its buffers to type checkers only since Python 3.12."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
@@ -73,11 +73,14 @@ class Held:
     def __exit__(self, kind: object, error: object, traceback: object, /) -> None: ...
 
 class Message:
-    """One message: payload (buffer protocol, ``bytes(message)``, ``data``), type, ring, position and sender.
+    """One message: its payload, type, ring, position and sender (spec/api.md).
 
-    From ``poll`` it lies in the ring (of a lossy subscriber: in a private copy) and is valid until its handler returns:
-    ClosedError afterwards. From ``take`` it owns its bytes. From ``peek`` it lies in the ring and may be overwritten.
-    ``==`` compares the payload with that of another message or with any bytes-like object.
+    The payload is read through the buffer protocol, ``bytes(message)`` or ``message.data``. ``==`` compares the payload
+    with another message or any bytes-like object.
+
+    A message from ``poll`` lies in the ring (that of a lossy subscriber in a private copy). It is valid until its
+    handler returns; after that its payload raises ClosedError. A message from ``take`` owns its bytes. A message from
+    ``peek`` lies in the ring and may be overwritten at any time.
     """
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -99,30 +102,36 @@ class Message:
 
 @final
 class Job(Message):
-    """One message of a queue, in the hand of one worker until it is done or released. A context manager: done at its
-    normal end, released after an exception.
+    """One message of a queue, in the hand of one worker until it is done or released (spec/api.md).
 
-    ``ring`` and ``position`` are those of the record in which it was published first: its identity, however often it is
-    handed out. Its bytes lie in the ring, and are valid until it ends: ClosedError afterwards; ViewAliveError from what
-    would end it while a view of them is alive. The sender of a job that was released is not known.
+    A job is a context manager: the end of the ``with`` block calls ``done``, and an exception calls ``release``.
+    ``ring`` and ``position`` identify the job: they stay the same however often it is handed out. The payload lies in
+    the ring and is valid until the job ends; after that it raises ClosedError. Ending a job raises ViewAliveError while
+    a memoryview or array of it is alive. The sender of a job that was released before is not known.
     """
 
     @property
     def attempts(self) -> int:
-        """How often it was handed out before, as far as it is known: never 0 if it was."""
+        """How often the job was handed out before, as far as known. Never 0 if it was handed out before."""
 
     @property
     def repeat(self) -> bool:
-        """Whether ``attempts`` is above 0."""
+        """Whether the job was handed out before."""
 
     def done(self) -> None:
-        """Finishes it. SlotLostError if the worker was evicted meanwhile: the job is another's. ClosedError the second
-        time."""
+        """Finishes the job.
+
+        Raises SlotLostError if the worker was evicted meanwhile, so that the job belongs to another worker;
+        ViewAliveError if a memoryview or array of the job is alive; ClosedError if the job has ended.
+        """
 
     def release(self) -> bool:
-        """Gives it to others, at the end of the queue's returns: whether they may have it now. If not, there is no
-        room, or others release just now: it stays in hand, and its worker's next ``take`` or ``poll`` hands it out
-        again. SlotLostError, ClosedError as ``done``."""
+        """Gives the job back to the queue, for any worker. Returns whether this succeeded.
+
+        False: the returns ring has no room, or another worker is releasing a job right now. The job then stays in hand,
+        and the next ``take`` or ``poll`` of this worker hands it out again. Raises SlotLostError, ViewAliveError and
+        ClosedError as ``done`` does.
+        """
 
     @property
     def _open(self) -> bool: ...
@@ -131,11 +140,11 @@ class Job(Message):
 
 @final
 class Claim:
-    """Space in the ring, to be filled through the buffer protocol, ``data`` or ``claim[i:j] = bytes``, and then
-    committed or aborted. As a context manager it commits at its normal end, and aborts after an exception.
+    """Space in the ring for one message, to be filled in place and then committed or aborted (spec/api.md).
 
-    ``commit`` and ``abort`` return the ring's new end position in bytes. ViewAliveError if a memoryview or array of the
-    claim is alive (the claim stays open); ClosedError if it has ended, or the publisher has; SlotLostError.
+    Fill the space through ``claim[i:j] = bytes``, ``struct.pack_into(..., claim, 0, ...)``, ``numpy.frombuffer(claim)``
+    or ``claim.data``. A claim is a context manager: the end of the ``with`` block commits it, and an exception aborts
+    it.
     """
 
     @property
@@ -169,34 +178,38 @@ class Publisher:
         /,
     ) -> Self: ...
     def offer(self, data: Bytes | MessageFlyweight, type: int = ...) -> int | None:
-        """Copies and publishes one message: the ring's new end position in bytes; None, which is false, if nothing was
-        published because there was no room. MessageTooLargeError; InvalidArgumentError unless ``type`` is 1 to 2^31-1.
-        If it is not given it is 1, on a channel with a schema 65536, which no SBE message has. That of a typed message
-        is its template id: do not give it."""
+        """Copies and publishes one message if there is room; does not wait. Returns the ring's new end position in
+        bytes, or None, which is false, if there was no room.
+
+        ``type``: 1 to 2^31-1. The default is 1; on a channel with a schema it is 65536, which no SBE message has. The
+        type of a typed message is its template id, so leave ``type`` out.
+
+        Raises MessageTooLargeError and InvalidArgumentError.
+        """
 
     def send(self, data: Bytes | MessageFlyweight, type: int = ..., timeout: float | None = None) -> int:
-        """As ``offer``, but waits for room: the ring's new end position in bytes. BackPressuredError if there was none
-        within ``timeout`` seconds (None: no limit)."""
+        """Like ``offer``, but waits for room. Returns the ring's new end position, in bytes. Raises BackPressuredError
+        if there was no room within ``timeout`` seconds (None: no limit)."""
 
     @overload
     def claim(
         self, message: type[_Message], variable_length: SupportsIndex = 0, timeout: float | None = None
     ) -> _Message:
-        """A message to be written in place, its header is. ``variable_length``: bytes for its groups and data. The
-        block is not cleared: write every field. BackPressuredError as below; InvalidArgumentError if the template id
-        cannot be a type."""
+        """Claims a message to be written in place, whose header is already written. ``variable_length``: bytes for its
+        groups and data. The block is not cleared, so write every field. Raises BackPressuredError as below, and
+        InvalidArgumentError if the template id cannot be a record type."""
 
     @overload
     def claim(self, length: SupportsIndex, type: int = ..., timeout: float | None = None) -> Claim:
-        """Space for a message of ``length`` bytes. Waits for room: BackPressuredError if there was none within
-        ``timeout`` seconds (None: no limit). Nothing else can be done with the publisher until it is committed or
-        aborted; as a context manager it does that itself."""
+        """Claims space for a message of ``length`` bytes, and waits for room. Commit or abort the claim before the next
+        use of the publisher; as a context manager the claim does this itself. Raises BackPressuredError if there was no
+        room within ``timeout`` seconds (None: no limit)."""
 
     @overload
     def try_claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message | None: ...
     @overload
     def try_claim(self, length: SupportsIndex, type: int = ...) -> Claim | None:
-        """As ``claim``, but None if there is no room now."""
+        """Like ``claim``, but does not wait: returns None if there is no room."""
 
     def _fileno(self) -> int: ...
     def _arm(self, began: int, /) -> bool: ...
@@ -204,26 +217,28 @@ class Publisher:
     def _check_idle(self) -> None: ...
     def _offer_array(self, layout: Layout, rows: Any, timeout: float | None, /) -> int: ...
     def offer_batch(self, messages: Iterable[Bytes], type: int = ...) -> int:
-        """Publishes messages in order: how many were taken, 0 to all. MessageTooLargeError means that none was."""
+        """Publishes messages in order while there is room; does not wait. Returns how many were published: 0 to all.
+        Raises MessageTooLargeError if a message is too large; then none was published."""
 
     def send_batch(self, messages: Iterable[Bytes], type: int = ..., timeout: float | None = None) -> int:
-        """As ``offer_batch``, but waits for room as often as it must: how many were taken, all of them unless
-        ``timeout`` seconds passed first (None: no limit)."""
+        """Like ``offer_batch``, but waits for room. Returns how many were published: all of them, unless ``timeout``
+        seconds (None: no limit) passed first."""
 
     def flush(self, timeout: float | None = None) -> None:
-        """Waits until every subscriber whose slot somebody owns has read what was published. TimedOutError after
-        ``timeout`` seconds (None: no limit)."""
+        """Waits until every subscriber that a process owns now has read all published messages. Raises TimedOutError
+        after ``timeout`` seconds (None: no limit)."""
 
     def set_spin(self, spin: float, /) -> None:
-        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+        """Sets how long a wait with ``wait="block"`` spins before it sleeps, in seconds. The default is 0.00002."""
 
     def prefetch(self) -> None:
-        """A hint, for the start of a handler that will answer through this publisher: fetches the cache line in which
-        the next message will start, which a waiting reader has taken. Others see nothing of it."""
+        """Fetches the cache line of the next message, which a waiting reader also holds. A hint: call it at the start
+        of a handler that will reply through this publisher. Has no effect on other processes."""
 
     def close(self) -> None:
-        """Aborts an open claim, marks the ring closed, gives the slot back; twice is fine. ViewAliveError if a view of
-        a claim is alive. A thread that waits in this publisher gets ClosedError."""
+        """Aborts an open claim, marks the ring as closed and gives the slot back. Closing twice does nothing. Raises
+        ViewAliveError if a memoryview or array of a claim is alive. A thread that waits in this publisher gets
+        ClosedError."""
 
     @property
     def position(self) -> int: ...
@@ -237,19 +252,21 @@ class Publisher:
     def closed(self) -> bool: ...
 
 class Reader:
-    """What subscribers and lossy subscribers share."""
+    """The methods that subscribers and lossy subscribers share."""
 
     def poll(
         self, handler: Callable[[Message], Action | None], limit: SupportsIndex = 256, timeout: float | None = 0
     ) -> int:
-        """Calls ``handler`` for each message that is there, at most ``limit``: how many. Waits up to ``timeout``
-        seconds for the first (0: do not wait; None: no limit). A message, of a lossy subscriber a private copy, is
-        valid until its handler returns; one whose handler raised counts as consumed, and the exception reaches the
-        caller.
+        """Calls ``handler(message)`` for each waiting message, at most ``limit`` of them. Returns how many were
+        handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no limit).
 
-        The handler returns None or an ``Action``: COMMIT (what was handled so far counts as read from now on), BREAK
-        (the poll ends), ABORT (the poll ends; this message is not consumed and not counted, and the next poll begins
-        with it). InvalidArgumentError for anything else; the message counts as consumed."""
+        A message is valid until its handler returns. It lies in the ring; for a lossy subscriber it is a private copy.
+        A message whose handler raises counts as consumed, and the exception reaches the caller.
+
+        The handler returns None or a ``flyring.Action``: COMMIT (messages handled so far count as read from now on),
+        BREAK (the poll ends), or ABORT (the poll ends; this message is neither consumed nor counted, and the next poll
+        begins with it). Anything else raises InvalidArgumentError, and the message counts as consumed.
+        """
 
     def _check_idle(self) -> None: ...
     def _poll_arrays(
@@ -263,34 +280,36 @@ class Reader:
         /,
     ) -> int: ...
     def take(self, timeout: float | None = 0) -> Message | None:
-        """One message that owns its bytes, or None if there was none within ``timeout`` seconds (0: do not wait; None:
-        no limit)."""
+        """Returns one message that owns its bytes, or None if none came within ``timeout`` seconds (0: does not wait;
+        None: no limit)."""
 
     def __iter__(self) -> Self:
-        """Messages that own their bytes, waiting for each. It ends when one ring has ended, and every other has, or
-        never had an owner."""
+        """Iterates over messages that own their bytes, and waits for each. The iteration ends when at least one ring
+        has ended, and every other ring has ended or never had a publisher."""
 
     def __next__(self) -> Message: ...
     def fileno(self) -> int:
-        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll or take
-        that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+        """Returns a file descriptor for select, epoll and event loops. It is readable while there may be messages. A
+        ``poll`` or ``take`` that finds nothing makes it unreadable; do not read from it. It lives as long as this
+        object."""
 
     def _is_armed(self) -> bool: ...
     def _have_ended(self) -> bool: ...
     def set_spin(self, spin: float, /) -> None:
-        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+        """Sets how long a wait with ``wait="block"`` spins before it sleeps, in seconds. The default is 0.00002."""
 
     def position(self, ring: int, /) -> int:
-        """The cursor in that ring, in bytes. InvalidArgumentError if the ring was not chosen."""
+        """Returns the position of this reader in the given ring, in bytes. Raises InvalidArgumentError if the reader
+        did not choose that ring."""
 
     def ended(self, ring: int, /) -> bool:
-        """Whether the ring's publisher closed and all that it published was consumed. A new publisher makes it untrue
-        again. InvalidArgumentError if the ring was not chosen."""
+        """Returns whether the ring's publisher has closed and all its messages are consumed. A later publisher in the
+        same ring makes it False again. Raises InvalidArgumentError if the reader did not choose that ring."""
 
     def close(self) -> None:
-        """Gives the slot back, if it has one; a kept slot stays where it is, any other stops holding publishers back.
-        Twice is fine. ViewAliveError while a handler runs, or a message is still exported. A thread that waits in
-        this subscriber gets ClosedError."""
+        """Gives the slot back, if the reader has one. A kept slot keeps its position; any other stops holding
+        publishers back. Closing twice does nothing. Raises ViewAliveError inside a handler, and while a memoryview or
+        array of a message is alive. A thread that waits in this reader gets ClosedError."""
 
     @property
     def rings(self) -> tuple[int, ...]: ...
@@ -335,18 +354,24 @@ class LossySubscriber(Reader):
         /,
     ) -> Self: ...
     def peek(self) -> Message | None:
-        """One message in place, or None: it may be overwritten while it is read. Not consumed; what is read of it
-        counts only if ``valid()`` says so afterwards. The next poll, take, peek or valid ends it."""
+        """Returns one message in place, without a copy, or None. Does not consume it.
+
+        A publisher may overwrite the message while you read it. Call ``valid`` afterwards, and discard what you read if
+        it returns False. The next ``poll``, ``take``, ``peek`` or ``valid`` ends the message.
+        """
 
     def valid(self) -> bool:
-        """Whether the message peeked at was whole until now. It is consumed; if not, the loss is counted and the
-        subscriber goes on with what is published next. InvalidArgumentError if nothing is peeked at."""
+        """Consumes the message from ``peek``, and returns whether it was intact until now. If it was overwritten, the
+        loss is counted, and the subscriber continues with the next published message. Raises InvalidArgumentError if
+        there is no message from ``peek``."""
 
     def lost_messages(self, ring: int, /) -> int:
-        """How many messages were overwritten before they were read, since the start."""
+        """Returns how many messages of this ring were overwritten before they were read, since the subscriber was
+        made."""
 
     def lost_bytes(self, ring: int, /) -> int:
-        """Bytes of the ring, padding included, that were overwritten before they were read, since the start."""
+        """Returns how many bytes of this ring, padding included, were overwritten before they were read, since the
+        subscriber was made."""
 
 class Worker:
     def __new__(
@@ -367,43 +392,48 @@ class Worker:
         /,
     ) -> Self: ...
     def poll(self, handler: Callable[[Job], Action | None], limit: SupportsIndex = 1, timeout: float | None = 0) -> int:
-        """Calls ``handler`` for each job that it can take, at most ``limit``, which it takes at once (as far as they
-        are an eighth of a ring together), so that each waits for those before it: how many. Waits up to ``timeout``
-        seconds for the first (0: do not wait; None: no limit).
+        """Calls ``handler(job)`` for each job that this worker can take, at most ``limit`` of them. Returns how many
+        were handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no
+        limit).
 
-        A job whose handler returns is done. One whose handler raises is released, and the exception reaches the caller;
-        what was taken and not handed out comes with the next call. The handler returns None or an ``Action``: CONTINUE
-        and COMMIT, done; BREAK, done, and the poll ends; ABORT, released, and the poll ends without counting it. It may
-        call ``done`` or ``release`` itself."""
+        Up to ``limit`` jobs, of at most an eighth of a ring in size, are taken at once, so each job waits for those
+        before it. A job whose handler returns is done. A job whose handler raises is released, and the exception
+        reaches the caller. Jobs that were taken but not handed out come with the next call.
+
+        The handler returns None or a ``flyring.Action``: CONTINUE and COMMIT (the job is done), BREAK (the job is done,
+        and the poll ends), or ABORT (the job is released and not counted, and the poll ends). The handler may also call
+        ``done`` or ``release`` itself.
+        """
 
     def take(self, timeout: float | None = 0) -> Job | None:
-        """One job, or None if there was none within ``timeout`` seconds (0: do not wait; None: no limit).
-        ViewAliveError while the one before is neither done nor released."""
+        """Returns one job, or None if none came within ``timeout`` seconds (0: does not wait; None: no limit). Raises
+        ViewAliveError while the previous job is neither done nor released."""
 
     def drain(self) -> None:
-        """The worker hands out what it has taken already, and then nothing more: ``take`` returns None and ``poll`` 0,
-        at once, and iteration ends. From any thread."""
+        """Stops taking jobs. The worker hands out the jobs that it has already taken; then ``take`` returns None and
+        ``poll`` returns 0 at once, and iteration ends. Thread-safe."""
 
     def _check(self) -> None: ...
     def _check_idle(self) -> None: ...
     def _next(self) -> Job | None: ...
     def fileno(self) -> int:
-        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll or take
-        that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+        """Returns a file descriptor for select, epoll and event loops. It is readable while there may be jobs. A
+        ``poll`` or ``take`` that finds nothing makes it unreadable; do not read from it. It lives as long as this
+        object."""
 
     def _is_armed(self) -> bool: ...
     def _have_ended(self) -> bool: ...
     def set_spin(self, spin: float, /) -> None:
-        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+        """Sets how long a wait with ``wait="block"`` spins before it sleeps, in seconds. The default is 0.00002."""
 
     def close(self) -> None:
-        """Gives back what it has in hand, which is released, and the slot. Twice is fine. ViewAliveError while a
-        handler runs, or a job is still exported. A thread that waits in this worker gets ClosedError."""
+        """Releases the jobs in hand and gives the slot back. Closing twice does nothing. Raises ViewAliveError inside a
+        handler, and while a memoryview or array of a job is alive. A thread that waits in this worker gets
+        ClosedError."""
 
     @property
     def ended(self) -> bool:
-        """Whether all producers have closed, every job was handed out, and none is in hand; False before the first
-        producer came."""
+        """Whether all producers have closed and every job is done. False before the first producer."""
 
     @property
     def slot(self) -> int: ...
@@ -416,84 +446,102 @@ class Worker:
 
 @final
 class Answer(Message):
-    """What a server replied: an answer, or an item of a stream. It owns its bytes."""
+    """The reply to a call, or one item of a stream. A message that owns its bytes (spec/api.md)."""
 
     @property
     def repeat(self) -> bool:
-        """At least once: whether a handler was given the request more than once."""
+        """Whether the request may have run more than once (at-least-once delivery)."""
 
 @final
 class Request(Message):
-    """One request in a server's hand. It owns its bytes. Its handler answers it by ``reply``, or by what it returns;
-    one that is kept is answered later, from any thread."""
+    """One request that a server handles. A message that owns its bytes (spec/api.md).
+
+    The handler answers by ``reply``, or by the value that it returns. A request that the handler keeps with ``keep``
+    may be answered later, from any thread.
+    """
 
     @property
     def client(self) -> int:
-        """The number of its caller."""
+        """The number of the client that calls."""
 
     @property
     def sequence(self) -> int:
-        """Its number among its caller's calls."""
+        """The number of this call among the client's calls."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether its caller does not wait any more, or has gone."""
+        """Whether the client no longer waits, or has gone."""
 
     @property
     def repeat(self) -> bool:
-        """At least once: whether a handler was given it before."""
+        """Whether the request may have run before (at-least-once delivery)."""
 
     @property
     def is_stream(self) -> bool:
-        """Whether its caller takes a stream."""
+        """Whether the client asked for a stream."""
 
     @property
     def answered(self) -> bool: ...
     def remaining(self) -> float | None:
-        """Seconds for which its caller still waits, 0 at least; None: as long as it takes."""
+        """Returns for how many more seconds the caller waits, at least 0; None if it has no time-out."""
 
     def reply(self, data: Bytes | MessageFlyweight, type: int | None = None) -> None:
-        """Answers it, from any thread. ``type``: None: 1, or 65536 on a channel with a schema; of a message its
-        template id. InvalidArgumentError if it was answered before; MessageTooLargeError (nothing was sent);
-        SlotLostError; ClosedError."""
+        """Answers the request. Thread-safe.
+
+        ``data``: bytes, or a message of a generated class. ``type`` None: 1, or 65536 on a channel with a schema; for a
+        message of a class its template id.
+
+        Raises InvalidArgumentError if the request was answered before; MessageTooLargeError, in which case nothing was
+        sent; SlotLostError; ClosedError.
+        """
 
     def fail(self, text: str, /) -> None:
-        """Its call ends with ServiceError and this text, of which 1024 bytes at most are sent. Raises as ``reply``
-        does."""
+        """Ends the call with ServiceError and this text; at most 1024 bytes of the text are sent. Raises the errors of
+        ``reply``."""
 
     def keep(self) -> Self:
-        """The request, to be answered later, from any thread. One that nobody has any more fails with ``no answer``."""
+        """Keeps the request beyond its handler, and returns it, so that any thread may answer later. A kept request
+        that is dropped without an answer fails with ``no answer``."""
 
     def stream(self, items: Iterable[Bytes | MessageFlyweight], type: int | None = None) -> None:
-        """Answers with what an iterable gives: polls take an item each time the caller has credit and the ring has
-        room, one item ahead, then end the stream. If it raises, the stream ends with ServiceError. Raises as ``reply``
-        does, and InvalidArgumentError if the caller takes no stream."""
+        """Answers with the items of an iterable, and then ends the stream. The server's polls take the next item when
+        the caller has credit and the ring has room; they read one item ahead.
+
+        If the iterable raises, the stream ends with ServiceError. Raises the errors of ``reply``, and
+        InvalidArgumentError if the caller did not ask for a stream.
+        """
 
 @final
 class Call:
-    """A call that is under way, or has ended. For the client's thread. ``for item in call``, and ``async for``: the
-    items of a stream. One that is dropped goes on, and nobody hears of its end."""
+    """A call of a client, under way or ended (spec/api.md). Made by ``Client.start`` and ``Client.stream``.
+
+    A call is used by the thread of its client. ``for item in call`` and ``async for`` iterate over the items of a
+    stream. A call that is dropped goes on, and its answer is discarded.
+    """
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the call has ended."""
 
     @property
     def repeat(self) -> bool:
-        """Of an answer: whether a handler was given the request more than once."""
+        """Whether the request of the answer may have run more than once (at-least-once delivery)."""
 
     def result(self, timeout: float | None = None) -> Answer:
-        """The answer (of a stream: an empty one, at its end); waits for it up to ``timeout`` seconds (None: no limit).
+        """Waits for the answer, and returns it. For a stream, returns an empty answer at the end of the stream.
 
-        ServiceError, ExpiredError, ServerGoneError, CancelledError, ClosedError, SlotLostError, CorruptRingError: how
-        the call ended. TimedOutError, and ChannelReplacedError: it goes on."""
+        Raises ServiceError, ExpiredError, ServerGoneError, CancelledError, ClosedError, SlotLostError or
+        CorruptRingError if the call ended without an answer. Raises TimedOutError after ``timeout`` seconds (None: no
+        limit), and ChannelReplacedError if another channel has the name now; after these two the call goes on.
+        """
 
     def next(self, timeout: float | None = None) -> Answer | None:
-        """Of a stream: the next item; waits for it up to ``timeout`` seconds (None: no limit). None at its end, and at
-        the time-out: ``done`` tells which. Raises as ``result`` does, behind the last item that came."""
+        """Streams only: waits for the next item, and returns it. Returns None at the end of the stream, and after
+        ``timeout`` seconds (None: no limit); ``done`` tells these apart. Raises the errors of ``result``, after the
+        last item that arrived."""
 
     def cancel(self) -> None:
-        """Ends it as cancelled, at once, and tells the server. Does nothing if it has ended."""
+        """Ends the call with CancelledError at once, and tells the server. Does nothing if the call has ended."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Answer: ...
@@ -533,44 +581,47 @@ class Server:
         limit: SupportsIndex = 256,
         timeout: float | None = 0,
     ) -> int:
-        """Calls ``handler`` with each Request that is there, at most ``limit``: how many. Waits up to ``timeout``
-        seconds for the first (0: do not wait; None: no limit).
+        """Calls ``handler(request)`` for each waiting request, at most ``limit`` of them. Returns how many were
+        handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no limit).
+        Without a ``handler``, uses those of ``on``.
 
-        It answers by ``reply``, or by what it returns: bytes, or a message of a generated class. If it raises, its call
-        ends with ServiceError, and the poll goes on; only what no handler should catch (KeyboardInterrupt, SystemExit)
-        comes out, after the reply. What it raises behind its own answer goes to ``sys.unraisablehook``."""
+        The handler answers by ``request.reply``, or by the value that it returns: bytes, or a message of a generated
+        class. If the handler raises, the call ends with ServiceError, and the poll goes on. Only exceptions that no
+        handler should catch (KeyboardInterrupt, SystemExit) reach the caller, after the reply. An exception after the
+        handler's own reply goes to ``sys.unraisablehook``.
+        """
 
     def stop(self) -> None:
-        """Ends the ``serve`` that is under way, or the next one. From any thread."""
+        """Ends the current ``serve``, or the next one. Thread-safe."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll that
-        finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+        """Returns a file descriptor for select, epoll and event loops. It is readable while there may be requests. A
+        ``poll`` that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
 
     def set_spin(self, spin: float, /) -> None:
-        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+        """Sets how long a wait with ``wait="block"`` spins before it sleeps, in seconds. The default is 0.00002."""
 
     def close(self) -> None:
-        """Gives the place back. Calls in hand end as server gone; at least once they go to the next server. Twice is
-        fine. ViewAliveError from inside a handler."""
+        """Gives the server's place back. Unanswered calls end with ServerGoneError; with at-least-once delivery they go
+        to the next server. Closing twice does nothing. Raises ViewAliveError inside a handler."""
 
     @property
     def closed(self) -> bool: ...
     @property
     def client_gone(self) -> int:
-        """Replies to clients that have gone, since the start."""
+        """How many replies were for clients that have gone."""
 
     @property
     def expired(self) -> int:
-        """Requests that came too late, since the start."""
+        """How many requests came after their deadline."""
 
     @property
     def not_run(self) -> int:
-        """Requests to an earlier server, since the start."""
+        """How many requests were for an earlier server."""
 
     @property
     def damaged(self) -> int:
-        """Clients evicted for what they wrote, since the start."""
+        """How many clients were evicted for a damaged ring."""
 
     @property
     def slot(self) -> int: ...
@@ -578,7 +629,7 @@ class Server:
     def epoch(self) -> int: ...
     @property
     def max_message_length(self) -> int:
-        """Bytes: the largest answer."""
+        """The largest answer, in bytes."""
 
     def _check_idle(self) -> None: ...
     def _is_armed(self) -> bool: ...
@@ -613,12 +664,16 @@ class Client:
         /,
     ) -> Self: ...
     def call(self, data: Bytes | MessageFlyweight, type: int | None = None, timeout: float | None = None) -> Answer:
-        """The answer. Waits for a server, for room, and for the answer, up to ``timeout`` seconds (None: no limit),
-        which is the request's deadline. ``type``: None: 1, or 65536 on a channel with a schema; of a message its
-        template id.
+        """Calls the server and returns its answer, which owns its bytes.
 
-        ServiceError, ExpiredError, ServerGoneError: how the call ended. BusyError, MessageTooLargeError,
-        InvalidArgumentError: it was not made. ChannelReplacedError: it may go on, but nobody waits for it."""
+        ``data``: bytes, or a message of a generated class. ``type`` None: 1, or 65536 on a channel with a schema; for a
+        message of a class its template id. ``timeout``: the limit in seconds (None: no limit) for the whole call:
+        waiting for a server, for room, and for the answer. The request carries it as its deadline.
+
+        Raises ServiceError, ExpiredError or ServerGoneError if the call ended without an answer. Raises BusyError,
+        MessageTooLargeError or InvalidArgumentError if the call was not made. Raises ChannelReplacedError if another
+        channel has the name now; then the call may go on, but its answer is lost.
+        """
 
     def start(
         self,
@@ -627,9 +682,15 @@ class Client:
         timeout: float | None = None,
         callback: Callable[[Call], object] | None = None,
     ) -> Call:
-        """Publishes a request, waiting as ``call`` does if there is no server or no room; does not wait for the answer.
-        ``callback(call)`` is called when it has ended, in a verb of this client; it may start calls, but not wait. What
-        it raises comes out of the verb. ExpiredError (nothing was published), else as ``call``."""
+        """Publishes a request and returns a Call without waiting for the answer. Like ``call``, it waits if there is no
+        server or no room.
+
+        ``callback(call)`` is called when the call has ended, from inside a method of this client. It may start calls,
+        but not wait. An exception from it is raised by that method.
+
+        Raises ExpiredError if ``timeout`` seconds passed before the request was published, and otherwise the errors of
+        ``call``.
+        """
 
     def stream(
         self,
@@ -639,35 +700,39 @@ class Client:
         timeout: float | None = None,
         callback: Callable[[Call], object] | None = None,
     ) -> Call:
-        """The same, for a request that is answered by a sequence of items: ``for item in call``. ``credit``: how many
-        may lie between the server and the one who reads them, 1 to 65535. ``callback`` is called for each item, too.
-        InvalidArgumentError (credit) also at least once."""
+        """Like ``start``, for a request that the server answers with a sequence of items: ``for item in call``.
+
+        ``credit``: how many items may be under way between the server and the caller, 1 to 65535. ``callback`` is also
+        called for each item. Raises InvalidArgumentError (``credit``) if the service delivers at least once, and
+        otherwise the errors of ``start``.
+        """
 
     def poll(self, timeout: float | None = 0) -> int:
-        """Takes replies, ends calls, runs callbacks, notices that the server has gone: how many calls ended, or got an
-        item. Waits up to ``timeout`` seconds for the first (0: do not wait; None: no limit)."""
+        """Takes replies, ends calls, runs callbacks and notices the death of the server. Returns how many calls ended
+        or got an item. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no
+        limit)."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable while something may be there: for select, epoll and other loops. A poll that
-        finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
+        """Returns a file descriptor for select, epoll and event loops. It is readable while there may be replies. A
+        ``poll`` that finds nothing makes it unreadable; do not read from it. It lives as long as this object."""
 
     def set_spin(self, spin: float, /) -> None:
-        """How long a wait spins before it sleeps, in seconds (0.00002 unless it is set), with ``wait="block"``."""
+        """Sets how long a wait with ``wait="block"`` spins before it sleeps, in seconds. The default is 0.00002."""
 
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...
     @property
     def outstanding(self) -> int:
-        """Calls under way, those that expired or were cancelled included until the server answered them."""
+        """How many calls are under way. Expired and cancelled calls count until the server has answered them."""
 
     @property
     def late(self) -> int:
-        """Replies that nobody waited for any more."""
+        """How many replies came after their call had ended."""
 
     @property
     def number(self) -> int:
-        """Of the clients, from 0."""
+        """The number of this client, from 0."""
 
     @property
     def slot(self) -> int: ...
@@ -675,7 +740,7 @@ class Client:
     def epoch(self) -> int: ...
     @property
     def max_message_length(self) -> int:
-        """Bytes: the largest request."""
+        """The largest request, in bytes."""
 
     def _check_idle(self) -> None: ...
     def _is_armed(self) -> bool: ...
@@ -696,31 +761,38 @@ class Client:
 
 @final
 class WaitSet:
-    """Subscribers, workers and publishers, of one or several channels, that one thread waits for."""
+    """Waits for several subscribers, workers, publishers, servers and clients in one thread (spec/api.md).
+
+    The members may belong to different channels. A wait set is not thread-safe, except for ``wake``.
+    """
 
     def __new__(cls) -> Self: ...
     def add(self, member: Reader | Worker | Publisher | Server | Client, /) -> None:
-        """A subscriber, lossy or not, a worker, a server or a client: ready when a message may be there. A publisher:
-        ready when there is room for what found none last. InvalidArgumentError if it is in the set."""
+        """Adds a member. A subscriber, lossy subscriber, worker, server or client is ready when there may be a message
+        for it. A publisher is ready when there is room for the message that last found none. Raises
+        InvalidArgumentError if the member is in the set already."""
 
     def remove(self, member: Reader | Worker | Publisher | Server | Client, /) -> None:
-        """InvalidArgumentError if it is not in the set."""
+        """Removes a member. Raises InvalidArgumentError if the member is not in the set."""
 
     def wait(self, timeout: float | None = None) -> list[Any]:
-        """Waits until one is ready, or ``wake``, or ``timeout`` seconds (None: no limit) have passed: those that are
-        ready, in the order in which they were added. What was closed, has lost its slot, or is of a channel that was
-        replaced, is ready: its next method says what happened. TwoThreadsError if one of them is in use."""
+        """Waits until a member is ready, ``wake`` is called, or ``timeout`` seconds (None: no limit) have passed.
+        Returns the members that are ready, in the order in which they were added.
+
+        A member that is closed, has lost its slot, or whose channel was replaced, counts as ready: its next method
+        raises the error. Raises TwoThreadsError if a member is in use by another thread.
+        """
 
     def wake(self) -> None:
-        """Ends the wait that is under way, or the next one. From any thread."""
+        """Ends the current ``wait``, or the next one. Thread-safe."""
 
     def set_spin(self, spin: float, /) -> None:
-        """How long a wait looks before it sleeps, in seconds (0.00002 unless it is set)."""
+        """Sets how long a wait spins before it sleeps, in seconds. The default is 0.00002."""
 
     @property
     def naps(self) -> bool:
-        """Whether it naps, for a millisecond at most, instead of sleeping until somebody wakes it: the kernel has no
-        futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)."""
+        """Whether the set looks every millisecond instead of sleeping until it is woken. This is so if the kernel has
+        no futex_waitv, or there are more than 127 pairs of words to sleep on (one for each channel and direction)."""
 
     def __len__(self) -> int: ...
 
@@ -771,7 +843,7 @@ class Field(Generic[_Get, _Set]):
 
 @final
 class Layout:
-    """The block of a message or entry class, and what follows it."""
+    """The block of a message or entry class, and the groups and data that follow it."""
 
     def __new__(
         cls,
@@ -796,21 +868,22 @@ class Layout:
 class Flyweight:
     @property
     def acting_version(self) -> int:
-        """The schema version of the writer."""
+        """The schema version that the writer used."""
 
     @property
     def acting_block_length(self) -> int:
-        """Of the writer, in bytes."""
+        """The block length that the writer used, in bytes."""
 
 class MessageFlyweight(Flyweight):
     @classmethod
     def encode(cls, buffer: Bytes, offset: SupportsIndex = 0) -> Self:
-        """Writes the header, and gives the message to be written behind it. The block is not cleared: write every
-        field. MessageTooShortError."""
+        """Writes the message header at ``offset`` of ``buffer``, and returns a message to be written behind it. The
+        block is not cleared, so write every field. Raises MessageTooShortError."""
 
     @classmethod
     def decode(cls, buffer: Bytes, offset: SupportsIndex = 0) -> Self:
-        """Checks the header, and gives the message to be read. WrongMessageError, MessageTooShortError."""
+        """Checks the message header at ``offset`` of ``buffer``, and returns the message to be read. Raises
+        WrongMessageError or MessageTooShortError."""
 
     @classmethod
     def wrap(
@@ -820,34 +893,39 @@ class MessageFlyweight(Flyweight):
         block_length: SupportsIndex | None = None,
         version: SupportsIndex | None = None,
     ) -> Self:
-        """A message without header, to be read: its block begins at ``offset``. Not given, or None: the class's own
-        BLOCK_LENGTH and SCHEMA_VERSION. MessageTooShortError."""
+        """Returns a message without a header, to be read, whose block begins at ``offset`` of ``buffer``.
+        ``block_length`` and ``version`` None: those of the class, BLOCK_LENGTH and SCHEMA_VERSION. Raises
+        MessageTooShortError."""
 
     def commit(self) -> int:
-        """Publishes the claim: the ring's new end position in bytes. OrderError if groups or data were not written (the
-        claim stays open); ClosedError; SlotLostError; SbeError if it is no claim."""
+        """Publishes the claim. Returns the ring's new end position, in bytes.
+
+        Raises OrderError if groups or data were not written (the claim stays open); ClosedError; SlotLostError;
+        SbeError if the message is not a claim.
+        """
 
     def abort(self) -> int:
-        """Gives the claim up (it becomes padding): the ring's new end position in bytes."""
+        """Gives the claim up; its space becomes padding. Returns the ring's new end position, in bytes."""
 
     @property
     def encoded_length(self) -> int:
-        """Bytes of the whole message so far, header included (without one after ``wrap``)."""
+        """Bytes of the whole message so far, header included (after ``wrap`` there is none)."""
 
     def __bytes__(self) -> bytes:
-        """A copy of the whole message, header included. OrderError if it is not complete."""
+        """Returns a copy of the whole message, header included. Raises OrderError if the message is not complete."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, traceback: object, /) -> None:
-        """Aborts the claim if it is still open; lets go of the buffer of any other message."""
+        """Commits the claim if it is still open, or aborts it after an exception. Releases the buffer of any other
+        message."""
 
 @final
 class Group(Generic[_Entry]):
-    """The entries of a group: ``len``, iteration and indexes when reading, ``encode`` when writing."""
+    """The entries of a group. To read: ``len``, iteration and indexes. To write: ``encode(count)``."""
 
     def encode(self, count: int, /) -> GroupIterator[_Entry]:
-        """Begins the group: an iterator over its ``count`` entries, each to be written before the next. OrderError if
-        it is not its turn; OutOfRangeError; MessageTooShortError."""
+        """Begins the group, and returns an iterator over its ``count`` entries. Write each entry before you ask for the
+        next. Raises OrderError if another field must be written first; OutOfRangeError; MessageTooShortError."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> GroupIterator[_Entry]: ...

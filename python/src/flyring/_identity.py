@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identity and injected values (spec/channel.md 10): for tests, so that the same operations write the same bytes."""
+"""Clock, ids and pid, which tests replace so that the same operations write the same bytes (spec/channel.md 10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Identity:
-    """What a channel takes from its surroundings. None: the real value."""
+    """The values that a channel takes from its environment. None: the real value."""
 
     channel_id: uuid.UUID | None = None
     created_at: int | None = None
@@ -20,13 +20,13 @@ class Identity:
     pid: int | None = None
     now: int | None = None
     monotonic: int | None = None
-    """ns: what ``blocked_since`` gets."""
+    """The time for ``blocked_since``, in ns."""
 
     def new_channel_id(self) -> uuid.UUID:
         return self.channel_id or uuid.uuid4()
 
     def creation_time(self) -> int:
-        """ns since 1970."""
+        """In ns since 1970."""
         return self.wall_clock() if self.created_at is None else self.created_at
 
     def this_boot(self) -> uuid.UUID:
@@ -36,7 +36,7 @@ class Identity:
         return os.getpid() if self.pid is None else self.pid
 
     def wall_clock(self) -> int:
-        """ns since 1970."""
+        """In ns since 1970."""
         return time.time_ns() if self.now is None else self.now
 
 

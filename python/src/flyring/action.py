@@ -7,14 +7,14 @@ from enum import Enum
 
 
 class Action(Enum):
-    """What becomes of a message, and of the poll that handed it out. A handler that returns None means CONTINUE."""
+    """What a handler returns to ``poll``: what happens to the message and to the poll. None means CONTINUE."""
 
     CONTINUE = 0
     """The message is consumed; the poll goes on."""
     COMMIT = 1
-    """As CONTINUE, and the gate is stored now: what was handled so far counts as read, also if the process dies. To a
-    lossy subscriber, which has no gate, it is CONTINUE."""
+    """Like CONTINUE, and the gate is stored now: the messages handled so far count as read even if the process dies
+    next. For a lossy subscriber, which has no gate, the same as CONTINUE."""
     BREAK = 2
     """The message is consumed; the poll ends."""
     ABORT = 3
-    """The message is not consumed; the poll ends without counting it, and the next one begins with it."""
+    """The message is not consumed; the poll ends without counting it, and the next poll begins with it."""

@@ -78,10 +78,14 @@ User = TypeVar("User", Publisher, Subscriber, LossySubscriber, Worker, Server, C
 
 
 class Channel(Closing):
-    """One mapped file, attached. Made by ``create``, ``open``, ``open_or_create`` or ``replace``.
+    """An attached channel: one memory-mapped file with rings and slots.
 
-    A name matches ``[A-Za-z0-9._-]{1,64}`` and stands for ``<folder>/<name>.ring``; what contains a ``/`` is a path. A
-    context manager that closes. Pickling it attaches again by path. In a forked child everything is closed: open again.
+    Made by ``create``, ``open``, ``open_or_create``, ``replace`` or ``wait_for``. The ``name`` argument of these
+    methods is a name or a path: a string with a ``/`` is a path. A name matches ``[A-Za-z0-9._-]{1,64}`` and stands for
+    the file ``<folder>/<name>.ring``. The folder is ``/dev/shm/flyring-<uid>``, unless FLYRING_DIR is set.
+
+    A channel is a context manager: leaving the ``with`` block closes it. Unpickling a channel attaches to its path
+    again. In a forked child process every channel is closed, so the child must open it again.
     """
 
     def __init__(
@@ -95,7 +99,7 @@ class Channel(Closing):
         wake: bool,
         read_only: bool = False,
     ) -> None:
-        """For this package, which gives ``file`` away when this returns; use the class methods."""
+        """Internal: use the class methods. The new channel owns ``file`` once this returns."""
         self._pid = os.getpid()
         self._users: weakref.WeakSet[Publisher | Subscriber | LossySubscriber | Worker | Server | Client] = (
             weakref.WeakSet()
@@ -113,11 +117,14 @@ class Channel(Closing):
     def create(
         cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
-        """Makes the file whole and attaches.
+        """Creates the channel's file and attaches to it. Other processes see the complete file or none.
 
-        ``kind``: "inbox" (one reader, whose place is kept: what comes before it is there waits for it), "broadcast",
-        "queue" (each message to one worker), or "service" (question and answer).
-        InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
+        ``kind``: "inbox" (one reader; messages published before it attaches wait for it), "broadcast" (every subscriber
+        gets every message), "queue" (each message goes to one worker), or "service" (requests and replies).
+        ``options``: see ``flyring.Options``.
+
+        Raises InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError or
+        IoError.
         """
         return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=False)
 
@@ -125,7 +132,8 @@ class Channel(Closing):
     def replace(
         cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
-        """As ``create``, but a file of that name is replaced; a process that has the old one attached keeps it."""
+        """Like ``create``, but replaces an existing file of that name. Processes that are attached to the old file keep
+        it, and get ChannelReplacedError when they next wait."""
         return cls._create(channel_path(name), describe(kind, options, _identity), options, _identity, replace=True)
 
     @classmethod
@@ -140,20 +148,21 @@ class Channel(Closing):
         wake: bool = True,
         _identity: Identity = REAL,
     ) -> Self:
-        """Attaches after full validation (spec 3.3).
+        """Attaches to an existing channel, after a full check of its header (spec 3.3).
 
-        ``read_only``: the file is opened and mapped for reading. Lossy subscribers and the values of counters can be
-        had; what would write is AccessDeniedError.
+        ``read_only``: opens and maps the file for reading only. Lossy subscribers, ``stats`` and reading counters work;
+        every method that would write raises AccessDeniedError.
 
-        ``schema``: the channel must have one with the same id, of any version (spec/messages.md 2).
-        ``min_schema_version``: the channel's schema must be at least so new. ChannelDiffersError (``schema``,
-        ``schema_id``, ``schema_version``) if not.
+        ``schema``: the channel must have a schema with the same id; any version will do (spec/messages.md 2).
+        ``min_schema_version``: the channel's schema must have at least this version. Otherwise ``open`` raises
+        ChannelDiffersError, whose ``field`` is ``schema``, ``schema_id`` or ``schema_version``.
 
-        ``wake``: False: nothing that is made from this channel wakes those who sleep, and no sleeper interrupts this
-        process, if all of its channels have it so. Who waits for it looks every millisecond (spec 6.16).
+        ``wake``: with False, objects made from this channel do not wake sleeping processes: those look for news every
+        millisecond instead. If all channels of this process have it False, no sleeper interrupts this process with a
+        memory barrier (spec 6.16).
 
-        NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
-        CorruptHeaderError, UnsuitableFileSystemError, InvalidArgumentError, IoError.
+        Raises NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
+        CorruptHeaderError, UnsuitableFileSystemError, ChannelDiffersError, InvalidArgumentError or IoError.
         """
         path = channel_path(name)
         if schema is not None:
@@ -189,8 +198,8 @@ class Channel(Closing):
         wake: bool = True,
         _identity: Identity = REAL,
     ) -> Self:
-        """As ``open``, as soon as there is such a channel: TimedOutError if there is none within ``timeout`` seconds
-        (None: no limit). The other errors of ``open`` come at once."""
+        """Waits until the channel exists, then opens it like ``open``. Raises TimedOutError if the channel does not
+        exist within ``timeout`` seconds (None: no limit). Raises the other errors of ``open`` at once."""
         give_up = time.monotonic() + check_timeout(timeout)
         nap = 0.001
         while True:
@@ -215,9 +224,10 @@ class Channel(Closing):
     def open_or_create(
         cls, name: str | os.PathLike[str], kind: Kind, *, _identity: Identity = REAL, **options: Unpack[Options]
     ) -> Self:
-        """Attaches to what exists, or creates it: the errors of both, but NoSuchChannelError and ChannelExistsError.
+        """Attaches to the channel if it exists, else creates it.
 
-        ChannelDiffersError names the first field in which the existing channel is not what was asked for.
+        Raises the errors of ``open`` and ``create``, except NoSuchChannelError and ChannelExistsError. Raises
+        ChannelDiffersError, which names the first differing field, if the existing channel does not match the options.
         """
         path = channel_path(name)
         description = describe(kind, options, _identity)
@@ -272,12 +282,16 @@ class Channel(Closing):
     # What is made from a channel
 
     def publisher(self, name: str = "", *, max_lag: int = 0, wait: Wait = "block") -> Publisher:
-        """Takes a publisher slot, and so a ring; with a name, the slot that had it before.
+        """Takes a publisher slot and its ring. With a ``name``, takes the slot that had this name before, if there is
+        one.
 
-        ``max_lag``: a subscriber, kept or not, that is further behind than so many bytes (capacity / 2 to capacity) is
-        evicted when it holds this publisher back; 0: never. NoFreeSlotError if all slots are owned; CorruptRingError if
-        the ring that its last owner left cannot be right; InvalidArgumentError, also (foreign) if the publisher is a
-        stock Agrona process, or the subscriber is one and ``max_lag`` not 0; AccessDeniedError.
+        ``max_lag``: a limit in bytes, from capacity / 2 to capacity. A subscriber, kept or not, that is further behind
+        than this is evicted when it holds this publisher back. 0: this publisher evicts no subscriber.
+        ``wait``: how ``send`` and ``claim`` wait, see ``flyring.Wait``.
+
+        Raises NoFreeSlotError if all slots are owned; CorruptRingError if the slot's last owner left a damaged ring;
+        InvalidArgumentError, also (``foreign``) if the publisher of this channel is a stock Agrona process, or the
+        subscriber is one and ``max_lag`` is not 0; AccessDeniedError if the channel is read-only.
         """
         self._check_writable()
         self._check_no_service("publishers; take a client, or a server")
@@ -306,12 +320,16 @@ class Channel(Closing):
         timeout: float | None = 0,
         wait: Wait = "block",
     ) -> Subscriber:
-        """Takes a subscriber slot on the rings given (None: all); waits up to ``timeout`` seconds (None: no limit)
-        until one is free.
+        """Takes a subscriber slot that reads the given ``rings`` (None: all). Waits up to ``timeout`` seconds (0: does
+        not wait; None: no limit) until a slot is free.
 
-        It sees what is published from now on; a kept one, which needs a name, what was published since its slot's
-        stored positions. NoFreeSlotError; InvalidArgumentError, also (foreign) if the subscriber is a stock Agrona
-        process; CorruptRingError; ChannelDiffersError (rings) if the kept slot is on others; AccessDeniedError.
+        The subscriber sees messages published from now on. With ``kept``, which needs a ``name``, the slot keeps its
+        position after close: the next subscriber of that name continues there.
+        ``wait``: how ``poll`` and ``take`` wait, see ``flyring.Wait``.
+
+        Raises NoFreeSlotError if no slot became free; CorruptRingError; ChannelDiffersError (``rings``) if the kept
+        slot reads other rings; InvalidArgumentError, also (``foreign``) if the subscriber of this channel is a stock
+        Agrona process; AccessDeniedError if the channel is read-only.
         """
         self._check_writable()
         self._check_no_service("subscribers; take a client, a server, or a lossy subscriber to look on")
@@ -334,9 +352,11 @@ class Channel(Closing):
         return self._made(subscriber, pages)
 
     def worker(self, name: str = "", *, timeout: float | None = 0, wait: Wait = "block") -> Worker:
-        """Of a queue: takes a worker's slot; waits up to ``timeout`` seconds (None: no limit) until one is free.
+        """Queues only: takes a worker's slot. Waits up to ``timeout`` seconds (0: does not wait; None: no limit) until
+        a slot is free.
 
-        NoFreeSlotError; InvalidArgumentError, also (kind) on another kind of channel; AccessDeniedError.
+        Raises NoFreeSlotError if no slot became free; InvalidArgumentError, also (``kind``) on other kinds of channel;
+        AccessDeniedError if the channel is read-only.
         """
         self._check_writable()
         if not self.header.is_queue:
@@ -357,10 +377,11 @@ class Channel(Closing):
         return self._made(worker, pages)
 
     def server(self, name: str = "", *, timeout: float | None = 0, wait: Wait = "block") -> Server:
-        """Of a service: the one that answers; waits up to ``timeout`` seconds (None: no limit) while another one lives.
+        """Services only: takes the place of the server, of which a service has one. While another server lives, waits
+        up to ``timeout`` seconds (0: does not wait; None: no limit) for it to go.
 
-        NoFreeSlotError; CorruptRingError; InvalidArgumentError, also (kind) on another kind of channel;
-        AccessDeniedError.
+        Raises NoFreeSlotError if another server still lives; CorruptRingError; InvalidArgumentError, also (``kind``) on
+        other kinds of channel; AccessDeniedError if the channel is read-only.
         """
         self._check_writable()
         self._check_service("server")
@@ -382,8 +403,9 @@ class Channel(Closing):
         return self._made(server, pages)
 
     def client(self, name: str = "", *, timeout: float | None = 0, wait: Wait = "block") -> Client:
-        """Of a service: one that calls the server; waits up to ``timeout`` seconds (None: no limit) until a place is
-        free. Raises as ``server`` does."""
+        """Services only: takes the place of a client, which calls the server. Waits up to ``timeout`` seconds (0: does
+        not wait; None: no limit) until a place is free. Raises NoFreeSlotError if no place became free, and otherwise
+        the errors of ``server``."""
         self._check_writable()
         self._check_service("clients")
         check_name(name)
@@ -411,12 +433,15 @@ class Channel(Closing):
         when_lapped: WhenLapped = "oldest",
         wait: Wait = "block",
     ) -> LossySubscriber:
-        """A reader of the rings given (None: all) that takes no slot, holds no publisher back, and counts what it lost.
+        """Makes a reader of the given ``rings`` (None: all) that takes no slot, holds no publisher back, and counts the
+        messages it lost.
 
-        It sees what is published from ``"now"`` on, or begins at the ``"oldest"`` message that is known to be still
-        there. ``when_lapped``: where it goes on after it was overtaken: at the ``"oldest"`` message that leaves it a
-        quarter of the ring, or at the ``"newest"``. InvalidArgumentError, also (foreign) if the publisher is a stock
-        Agrona process; CorruptRingError.
+        ``start``: "now" begins with the next published message, "oldest" with the oldest message still in the ring.
+        ``when_lapped``: where the reader continues after a publisher has overwritten what it had not read: "oldest" is
+        the oldest message that still leaves a quarter of the ring before the next overwrite, "newest" is the next
+        published message.
+
+        Raises CorruptRingError; InvalidArgumentError, also (``foreign``) if the publisher is a stock Agrona process.
         """
         self._check_open()
         if self.foreign == "publisher":
@@ -427,7 +452,8 @@ class Channel(Closing):
         )
 
     def _made(self, user: User, pages: Iterable[tuple[Memory, int, int]]) -> User:
-        """A new publisher or subscriber, with the pages that it uses mapped."""
+        """Registers a new publisher or subscriber, and maps the pages that it uses now, so that no message pays for a
+        page fault later."""
         try:
             self._users.add(user)
             for memory, offset, length in pages:
@@ -439,13 +465,17 @@ class Channel(Closing):
         return user
 
     def evict(self, slot: int) -> int:
-        """Takes a subscriber slot away from its owner, alive or dead, and stops it from holding publishers back: how
-        many messages it had not read, -1 if that is not known. A worker's job goes to another worker: 1 if it had one,
-        else 0.
+        """Takes a subscriber slot away from its owner, alive or dead, so that it holds no publisher back.
 
-        The owner's next poll is SlotLostError. A kept slot stays kept, but what waited for it is lost: its next owner
-        starts afresh. InvalidArgumentError, also (foreign) if the channel has a foreign end; AccessDeniedError;
-        IoError.
+        Returns the number of messages that the owner had not read, or -1 if that number is not known. On a queue, the
+        worker's job goes to another worker, and the result is 1 if the worker had a job, else 0. On a service, slot 0
+        is the server's, and slot 1 + k is that of client k.
+
+        The owner's next verb raises SlotLostError. A kept slot stays kept, but its unread messages are lost: the next
+        owner begins with the next published message.
+
+        Raises InvalidArgumentError, also (``foreign``) if one end of the channel is a stock Agrona process;
+        AccessDeniedError if the channel is read-only; IoError.
         """
         self._check_writable()
         if self.foreign:
@@ -455,14 +485,14 @@ class Channel(Closing):
         return evict_worker(self._attached, slot) if self.header.is_queue else evict(self._attached, slot)
 
     def counters(self) -> Counters:
-        """The counters section."""
+        """The channel's counters, which all attached processes share. Raises ClosedError."""
         self._check_open()
         return Counters(self)
 
     def close(self) -> None:
-        """Closes the channel and every publisher and subscriber made from it; twice is fine.
+        """Closes the channel and every object made from it. Closing twice does nothing.
 
-        ViewAliveError or TwoThreadsError if one of those cannot be closed now: nothing is closed then.
+        Raises ViewAliveError or TwoThreadsError if one of these objects cannot be closed now; then nothing is closed.
         """
         if self._closed:
             return
@@ -478,7 +508,7 @@ class Channel(Closing):
 
     @property
     def closed(self) -> bool:
-        """True after close, and in a forked child."""
+        """True after ``close``, and in a forked child process."""
         return self._closed or self._forked
 
     @property
@@ -509,9 +539,9 @@ class Channel(Closing):
             raise InvalidArgumentError("kind", f"a service has no {what}")
 
     def _check_replaced(self) -> None:
-        """Spec 6.13: ChannelReplacedError if another channel has the name.
+        """Raises ChannelReplacedError if another channel has the name now (spec 6.13).
 
-        Publishers that are held back, and subscribers that get nothing, call it now and then.
+        The C core calls this at intervals while a publisher waits for room or a reader waits for messages.
         """
         with contextlib.suppress(OSError):
             if self.closed or os.fstat(self._attached.file.fileno()).st_nlink > 0:
@@ -520,105 +550,113 @@ class Channel(Closing):
             if standing is not None and standing != self.id:
                 raise ChannelReplacedError(self.path, standing)
 
-    # What it is
+    # Properties
 
     @property
     def header(self) -> Header:
+        """The checked header of the file: dimensions and offsets."""
         return self._attached.header
 
     @property
     def path(self) -> str:
+        """The absolute path of the file."""
         return self._attached.path
 
     @property
     def id(self) -> UUID:
+        """The channel's UUID, made at creation."""
         return self.header.channel_id
 
     @property
     def kind(self) -> Kind:
+        """ "inbox", "broadcast", "queue" or "service"."""
         return self.header.kind
 
     @property
     def capacity(self) -> int:
-        """Bytes of one ring."""
+        """The size of each ring, in bytes."""
         return self.header.capacity
 
     @property
     def publishers(self) -> int:
-        """Publisher slots, and so rings."""
+        """The number of publisher slots, which is also the number of rings."""
         return self.header.publishers
 
     @property
     def subscribers(self) -> int:
-        """Subscriber slots."""
+        """The number of subscriber slots."""
         return self.header.subscribers
 
     @property
     def producers(self) -> int:
-        """Of a queue: how many publishers it can have; 0 elsewhere. ``publishers`` counts the returns ring, too."""
+        """Queues: the largest number of publishers; else 0. ``publishers`` also counts the returns ring."""
         return self.header.producers
 
     @property
     def workers(self) -> int:
-        """Of a queue: how many workers it can have; 0 elsewhere. ``subscribers`` counts the shared slot 0, too."""
+        """Queues: the largest number of workers; else 0. ``subscribers`` also counts the shared slot 0."""
         return self.header.workers
 
     @property
     def clients(self) -> int:
-        """Of a service: how many clients it can have; 0 elsewhere."""
+        """Services: the largest number of clients; else 0."""
         return self.header.clients
 
     @property
     def delivery(self) -> Delivery:
-        """Of a service; elsewhere "at-most-once"."""
+        """Services: "at-most-once" or "at-least-once". Other kinds: "at-most-once"."""
         return self.header.delivery
 
     @property
     def max_outstanding(self) -> int:
-        """Of a service: how many calls of one client may be under way at once; 0 elsewhere."""
+        """Services: the largest number of calls that one client may have under way at once; else 0."""
         return self.header.max_outstanding
 
     @property
     def alignment(self) -> int:
-        """Of records, in bytes."""
+        """The alignment of records, in bytes: 64 or 8."""
         return self.header.alignment
 
     @property
     def foreign(self) -> Foreign | None:
-        """ "publisher" or "subscriber": the end at which a stock Agrona process is (spec 6.15), or None."""
+        """The end at which a stock Agrona process is, "publisher" or "subscriber", or None (spec 6.15)."""
         return self.header.foreign
 
     @property
     def counter_count(self) -> int:
-        """How many counters the channel has, allocated or not."""
+        """The number of counters in the file, allocated or not."""
         return self.header.counters
 
     @property
     def created_at(self) -> int:
-        """ns since 1970-01-01 UTC."""
+        """The time of creation, in ns since 1970-01-01 UTC."""
         return self.header.created_at
 
     @property
     def schema(self) -> str | None:
-        """The text that describes the messages, or None. As message classes: ``flyring.sbe.Schema.of(channel)``."""
+        """The schema in the file, as text, or None. ``flyring.sbe.Schema.of(channel)`` makes message classes of it."""
         return self._schema.decode("utf-8", "replace") if self._schema else None
 
     @property
     def schema_id(self) -> int:
+        """The id of the schema; 0 without one."""
         return self.header.schema_id
 
     @property
     def schema_version(self) -> int:
+        """The version of the schema; 0 without one."""
         return self.header.schema_version
 
     def stats(self) -> Stats:
-        """What the channel holds now: slots, rings, gates, counters (spec/api.md, Stats). Read-only channels, too.
-        Takes no lock and writes nothing. ClosedError."""
+        """A snapshot of the channel: slots, rings, gates and counters (spec/api.md, Stats).
+
+        Works on read-only channels, takes no lock and writes nothing. Raises ClosedError.
+        """
         self._check_open()
         at = self._attached
         return Look(at.header, at.memory, lambda byte: is_locked(at.file, byte, at.path)).stats(at.path)
 
-    # Python's habits
+    # Special methods
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
@@ -654,12 +692,12 @@ COMPARED = (
 
 
 def reopen(cls: type[Channel], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Channel:
-    """What a pickled channel becomes."""
+    """Opens the channel again when it is unpickled."""
     return cls.open(path, any_file_system=any_file_system, read_only=read_only, wake=wake)
 
 
 def channel_at(path: str) -> UUID | None:
-    """The id of the whole channel at a path, if there is one."""
+    """Returns the id of the channel at ``path``, or None if there is no valid channel."""
     try:
         file = open_file(path, read_only=True)
         try:
@@ -673,8 +711,8 @@ def channel_at(path: str) -> UUID | None:
 
 @contextlib.contextmanager
 def successor(path: str, what: int) -> Iterator[None]:
-    """Spec 3.2: tells those who have the channel at a path what is about to become of its name (0: nothing), and wakes
-    them at the end, when the name has changed. A hint: whatever fails is ignored."""
+    """Stores the ``successor`` hint in the channel at ``path`` before its name changes, and wakes its sleepers after
+    that (spec 3.2). ``what``: a SUCCESSOR constant, or 0 to do nothing. Ignores errors, because this is only a hint."""
     old: Memory | None = None
     if what:
         with contextlib.suppress(FlyringError, OSError, ValueError):
@@ -697,9 +735,10 @@ def successor(path: str, what: int) -> Iterator[None]:
 
 
 def unlink(name: str | os.PathLike[str]) -> None:
-    """Removes a channel's name; attached processes keep working.
+    """Removes a channel's name. Attached processes keep working.
 
-    NoSuchChannelError; NotAChannelError if the file has not our magic (nothing is removed then); AccessDeniedError.
+    Raises NoSuchChannelError; AccessDeniedError; NotAChannelError if the file does not begin with Flyring's magic
+    number, in which case nothing is removed.
     """
     path = channel_path(name)
     remove(path, lambda: successor(path, layout.SUCCESSOR_UNLINKED))

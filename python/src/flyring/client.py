@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the server of a service (spec/api.md, spec/service.md)."""
+"""The caller's side of a service (spec/api.md, spec/service.md)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
 
 
 class ServerInfo(NamedTuple):
-    """The server that lives: ``Client.server``."""
+    """The running server of a service, as ``Client.server`` returns it."""
 
     name: str
+    """The name that the server was made with; may be empty."""
     epoch: int
+    """Counts the servers that this service has had, this one included."""
 
 
 class Client(_core.Client, Closing):
-    """Calls the server of a service. Made by ``Channel.client``; for one thread at a time; a context manager that
-    closes.
+    """Calls the server of a service. Made by ``Channel.client``.
 
-    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the client was evicted,
-    TwoThreadsError if another thread is inside, CorruptRingError if the server's ring breaks the rules,
-    ChannelReplacedError now and then while nothing comes, if another channel has got the name (the client works as
-    before, and the calls go on).
+    A client is a context manager: leaving the ``with`` block closes it. It is not thread-safe. Concurrent use is
+    detected on a best-effort basis and raises TwoThreadsError.
+
+    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the client was evicted, and
+    CorruptRingError if the server's ring is damaged. A method that waits raises ChannelReplacedError if another channel
+    has the name now; the client still works, and its calls go on.
     """
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name", "_pumping", "_readable", "_tasks")
@@ -78,28 +81,28 @@ class Client(_core.Client, Closing):
 
     @property
     def name(self) -> str:
-        """The name that it was made with."""
+        """The name that the client was made with."""
         return self._name
 
     @property
     def server(self) -> ServerInfo | None:
-        """The server that lives, or None. Asks the kernel about a lock: not for a hot path."""
+        """The running server, or None. Tests a lock with a system call, so keep it off the hot path."""
         epoch = self._server_epoch
         attached = self._channel._attached
         fields = read_slot(attached.memory, attached.header.subscriber_slot(0)) if epoch else None
         return ServerInfo(fields.name, epoch) if fields and fields.epoch == epoch else None
 
     def close(self) -> None:
-        """Gives the place back. Calls under way end as closed; what was published is run all the same. Twice is fine.
-        ViewAliveError from inside a callback."""
+        """Gives the place back. Calls under way end with ClosedError, but the server still runs their requests. Closing
+        twice does nothing. Raises ViewAliveError inside a callback."""
         super().close()
         self._tell_rest()
 
     async def call_async(
         self, data: _core.Bytes | _core.MessageFlyweight, type: int | None = None, timeout: float | None = None
     ) -> _core.Answer:
-        """``call`` in the event loop that runs (asyncio's, uvloop or trio). Any number of tasks of one loop may call at
-        once (BusyError beyond the service's max_outstanding). One that is cancelled cancels its call."""
+        """Like ``call``, in the running event loop (asyncio, uvloop or trio). Many tasks of one loop may call at once;
+        calls beyond the service's ``max_outstanding`` raise BusyError. Cancelling the task cancels the call."""
         call = await self._start_async(data, type, timeout, None)
         try:
             await self._until(lambda: call.done, math.inf)
@@ -116,7 +119,7 @@ class Client(_core.Client, Closing):
         credit: int = 64,
         timeout: float | None = None,
     ) -> _core.Call:
-        """``stream`` in the event loop that runs: ``async for item in await client.stream_async(...)``."""
+        """Like ``stream``, in the running event loop: ``async for item in await client.stream_async(...)``."""
         return await self._start_async(data, type, timeout, credit)
 
     async def _start_async(
@@ -138,13 +141,13 @@ class Client(_core.Client, Closing):
         return call
 
     def _wake(self, _: _core.Call) -> None:
-        """Something happened to a call: its task is one of these."""
+        """Wakes all waiting tasks, because something happened to a call, and one of them waits for it."""
         for task in self._tasks:
             task.set()
 
     async def _until(self, is_done: Callable[[], bool] | None, seconds: float) -> None:
-        """Until ``is_done()``; None: until something has happened, or so long. One of the tasks waits for the
-        descriptor, and wakes the others."""
+        """Waits until ``is_done()`` is true; with None, until something has happened or ``seconds`` have passed. One of
+        the tasks waits for the descriptor, and wakes the others."""
         try:
             readable = self._readable
         except AttributeError:
@@ -166,13 +169,13 @@ class Client(_core.Client, Closing):
                         self.poll()
                 finally:
                     self._pumping = False
-                    for task in self._tasks:  # another one waits now
+                    for task in self._tasks:  # one of them waits for the descriptor from now on
                         task.set()
             if is_done is None:
                 return
 
     def _check_replaced(self) -> None:
-        """Spec 6.13. The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
         self._channel._check_replaced()
 
     def __repr__(self) -> str:
@@ -181,7 +184,7 @@ class Client(_core.Client, Closing):
 
 
 class Items:
-    """``async for item in call``: the items of a stream."""
+    """The asynchronous iterator of ``async for item in call``: the items of a stream."""
 
     __slots__ = ("_call",)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that are closed: as a context manager, or with a warning when they are collected."""
+"""Objects that close themselves: as a context manager, or with a warning when they are garbage-collected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 
 class Closing:
-    """A base of channels, publishers and subscribers, which have ``close()`` and ``closed``."""
+    """The base of channels, publishers, subscribers and so on, which have ``close()`` and ``closed``."""
 
     __slots__ = ()
 
@@ -31,5 +31,5 @@ class Closing:
         if not self.closed:
             try:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            finally:  # also where warnings are errors
+            finally:  # close even if warnings are errors
                 self.close()

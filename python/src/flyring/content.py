@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a new channel is like: its options, its header, what of its file is not zero (spec/channel.md 3.2, 4)."""
+"""The options of a new channel, its header, and the bytes of its file that are not zero (spec/channel.md 3.2, 4)."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """What a new channel is like; what is not given has the default of spec/api.md."""
+    """The options of a new channel, with their defaults in parentheses."""
 
     capacity: int
-    """Bytes of one ring: a power of two, 4 KiB to 1 GiB (1 MiB; of a service 64 KiB)."""
+    """The size of each ring in bytes: a power of two from 4 KiB to 1 GiB (1 MiB; for a service 64 KiB)."""
     publishers: int
-    """Publisher slots, and so rings: 1 to 1024 (4). Not of a queue or service."""
+    """The number of publisher slots and rings: 1 to 1024 (4). Not for a queue or service."""
     subscribers: int
-    """Subscriber slots: 0 to 1024 (4); an inbox has 1. Not of a queue or service."""
+    """The number of subscriber slots: 0 to 1024 (4); for an inbox 1. Not for a queue or service."""
     producers: int
-    """Only of a queue: its publishers, 1 to 1023 (4)."""
+    """Queues only: the number of publishers, 1 to 1023 (4)."""
     workers: int
-    """Only of a queue: 1 to 1023 (4)."""
+    """Queues only: the number of workers, 1 to 1023 (4)."""
     clients: int
-    """Only of a service: 1 to 512 (16)."""
+    """Services only: the number of clients, 1 to 512 (16)."""
     delivery: Delivery
-    """Only of a service: "at-most-once" or "at-least-once", spec/service.md 8 ("at-most-once")."""
+    """Services only: "at-most-once" or "at-least-once", see spec/service.md 8 ("at-most-once")."""
     max_outstanding: int
-    """Only of a service: calls of one client that are under way at once, 1 to 65535 (64)."""
+    """Services only: how many calls one client may have under way at once, 1 to 65535 (64)."""
     alignment: int
-    """Of records, in bytes: 64 or 8 (64)."""
+    """The alignment of records in bytes: 64 or 8 (64)."""
     foreign: Foreign | None
-    """"publisher" or "subscriber": a stock Agrona process is at that end (spec 6.15). Needs the kind "inbox",
-    1 publisher, 1 subscriber and the alignment 8 (None)."""
+    """The end at which a stock Agrona process is: "publisher" or "subscriber" (None). Needs the kind "inbox",
+    1 publisher, 1 subscriber and alignment 8 (spec 6.15)."""
     counters: int
-    """0 to 65536 (64)."""
+    """The number of counters: 0 to 65536 (64)."""
     schema: str | Schema
-    """Text that describes the messages, at most 16 MiB of UTF-8; or a ``flyring.sbe.Schema``, which has id and version
-    too (none)."""
+    """The schema of the messages: text of at most 16 MiB in UTF-8, or a ``flyring.sbe.Schema``, which also gives the id
+    and version (none)."""
     schema_id: int
-    """0 to 65535 (0). Not with a ``Schema``."""
+    """0 to 65535 (0). Not together with a ``Schema``."""
     schema_version: int
-    """0 to 65535 (0). Not with a ``Schema``."""
+    """0 to 65535 (0). Not together with a ``Schema``."""
     mode: int
     """Permission bits of the file (0o600)."""
     any_file_system: bool
-    """True: do not insist on the file systems of spec 3.1 (False)."""
+    """With True, file systems outside the list of spec 3.1 are allowed, too (False)."""
     wake: bool
-    """False: nothing that is made from this channel wakes those who sleep; see ``Channel.open`` (True)."""
+    """With False, objects made from this channel do not wake sleeping processes; see ``Channel.open`` (True)."""
 
 
 def check_schema(path: str, header: Header, schema_id: int | None, min_schema_version: int) -> None:
-    """What ``open`` was asked to find (spec/messages.md 2)."""
+    """Checks the schema that ``open`` was asked for (spec/messages.md 2). ChannelDiffersError, InvalidArgumentError."""
     if not 0 <= min_schema_version <= 0xFFFF:
         raise InvalidArgumentError("min_schema_version", f"{min_schema_version!r} must be 0 to 65535")
     if schema_id is not None and header.schema_length == 0:
@@ -71,7 +71,7 @@ def check_schema(path: str, header: Header, schema_id: int | None, min_schema_ve
 
 
 def schema_of(options: Options) -> tuple[str, int, int]:
-    """Text, id and version. InvalidArgumentError."""
+    """Returns the schema's text, id and version. InvalidArgumentError."""
     schema = options.get("schema") or ""
     if isinstance(schema, str):
         return schema, options.get("schema_id", 0), options.get("schema_version", 0)
@@ -90,10 +90,10 @@ def check_is_schema(schema: object) -> None:
 
 
 def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, bytes]:
-    """The header that the options ask for, and the schema's bytes. InvalidArgumentError."""
+    """Returns the header for these options, and the schema's bytes. InvalidArgumentError."""
     text, schema_id, schema_version = schema_of(options)
     schema = text.encode("utf-8")
-    if kind == "queue":  # the returns ring and the shared slot more
+    if kind == "queue":  # plus the returns ring and the shared slot
         publishers = options.get("producers", layout.DEFAULT_PRODUCERS) + 1
         subscribers = options.get("workers", layout.DEFAULT_WORKERS) + 1
     elif kind == "service":
@@ -128,7 +128,7 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
 
 
 def write_content(file: File, header: Header, schema: bytes, identity: Identity) -> None:
-    """All of a new file that is not zero (spec 3.2, 4; section 4.7 for the rings)."""
+    """Writes all bytes of a new file that are not zero (spec 3.2 and 4; 4.7 for the rings)."""
 
     def put(offset: int, data: bytes) -> None:
         view = memoryview(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counters section: Agrona's layout, shared by all processes (spec/channel.md 8)."""
+"""Counters in Agrona's layout, which all attached processes share (spec/channel.md 8)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ IN_USE = 2**63 - 1
 
 
 class Counter:
-    """One 64-bit counter. Values wrap. Any number of processes and threads may use it at once.
+    """One signed 64-bit counter. Thread-safe, and any number of processes may use it at once. Values wrap.
 
-    All methods raise ClosedError after the channel was closed, in a forked child, and once the counter was freed, by
-    whomever.
+    All methods raise ClosedError after the channel was closed, in a forked child, and after any process has freed the
+    counter.
     """
 
     __slots__ = ("_counters", "_registration", "_value", "id")
@@ -33,64 +33,67 @@ class Counter:
         self.id = number
 
     def _check(self) -> None:
-        """It is still the counter that was allocated or found (spec 8)."""
+        """Raises ClosedError if the counter was freed since it was allocated or found (spec 8)."""
         if self._counters._registration(self.id) != self._registration:
             raise ClosedError("counter", detail="it was freed")
 
     @property
     def label(self) -> str:
+        """The text given at allocation."""
         self._check()
         return self._counters._label(self.id)
 
     @property
     def type_id(self) -> int:
+        """The type id given at allocation."""
         self._check()
         return self._counters._memory.load32(self._counters._metadata_at(self.id) + layout.COUNTER_METADATA_TYPE_ID)
 
     @property
     def key(self) -> bytes:
-        """112 bytes, zero-filled."""
+        """The key given at allocation, filled with zeros to 112 bytes."""
         self._check()
         at = self._counters._metadata_at(self.id) + layout.COUNTER_METADATA_KEY
         return self._counters._memory.read(at, layout.COUNTER_METADATA_KEY_LENGTH)
 
     def get(self) -> int:
-        """A plain load."""
+        """Returns the value, by a plain load."""
         self._check()
         return self._counters._memory.load64_plain(self._value)
 
     def get_volatile(self) -> int:
-        """A sequentially consistent load."""
+        """Returns the value, by a sequentially consistent load."""
         self._check()
         return self._counters._memory.load64_volatile(self._value)
 
     def set(self, value: int) -> None:
-        """A plain store."""
+        """Sets the value, by a plain store."""
         self._check()
         self._counters._memory.store64_plain(self._value, value)
 
     def set_volatile(self, value: int) -> None:
-        """A sequentially consistent store."""
+        """Sets the value, by a sequentially consistent store."""
         self._check()
         self._counters._memory.store64_volatile(self._value, value)
 
     def set_release(self, value: int) -> None:
-        """A release store: a reader of the value sees what was written before."""
+        """Sets the value, by a release store: a reader of the value also sees earlier writes of this thread."""
         self._check()
         self._counters._memory.store64(self._value, value)
 
     def get_and_add(self, delta: int) -> int:
-        """Adds, and gives the value before; sequentially consistent."""
+        """Adds ``delta`` and returns the previous value. Atomic and sequentially consistent."""
         self._check()
         return self._counters._memory.add64(self._value, delta)
 
     def compare_and_set(self, expected: int, new: int) -> bool:
-        """Sets ``new`` if the value is ``expected``: whether it was; sequentially consistent."""
+        """Sets the value to ``new`` if it is ``expected``, and returns whether it was. Atomic and sequentially
+        consistent."""
         self._check()
         return self._counters._memory.compare_and_set64(self._value, expected, new)
 
     def free(self) -> None:
-        """Gives the counter back; it may become another one at once."""
+        """Frees the counter. The next ``allocate``, in any process, may use it again."""
         self._counters._free(self.id, self._registration)
 
     def __repr__(self) -> str:
@@ -99,7 +102,7 @@ class Counter:
 
 
 class Counters:
-    """The counters section of a channel. Iterating gives the allocated counters."""
+    """The counters of a channel. Made by ``Channel.counters``. Iteration yields the allocated counters."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -108,12 +111,16 @@ class Counters:
         self._count = channel.header.counters
 
     def __len__(self) -> int:
-        """How many the channel has, allocated or not."""
+        """The number of counters in the file, allocated or not."""
         return self._count
 
     def allocate(self, label: str, type_id: int = 0, key: bytes = b"") -> Counter:
-        """A counter of value 0. NoSpaceError (counters) if all are in use; InvalidArgumentError for a label of more
-        than 380 bytes of UTF-8, a key of more than 112, or a type_id that is no 32-bit integer."""
+        """Allocates a counter with the value 0.
+
+        Raises NoSpaceError if all counters are in use; InvalidArgumentError for a label of more than 380 bytes in
+        UTF-8, a key of more than 112 bytes, or a ``type_id`` that is not a 32-bit integer; AccessDeniedError if the
+        channel is read-only.
+        """
         text = label.encode("utf-8")
         if len(text) > layout.COUNTER_METADATA_LABEL_MAX_LENGTH:
             raise InvalidArgumentError("label", f"{len(text)} bytes of UTF-8 must be 380 at most")
@@ -121,7 +128,7 @@ class Counters:
             raise InvalidArgumentError("key", f"{len(key)} bytes must be 112 at most")
         if not -(2**31) <= type_id < 2**31:
             raise InvalidArgumentError("type_id", f"{type_id} must be a 32-bit integer")
-        self._channel._check_writable()  # its descriptor may be another file's by now
+        self._channel._check_writable()  # also checks that the descriptor still belongs to the file
         memory = self._memory
         lock = new_lock(self._attached.file, self._attached.path)
         try:
@@ -138,20 +145,20 @@ class Counters:
                 )
                 memory.write(metadata + layout.COUNTER_METADATA_LABEL, text)
                 memory.store32(metadata + layout.COUNTER_METADATA_LABEL_LENGTH, len(text))
-                # Last: a reader that sees it allocated (walk, acquire) sees the rest.
+                # Last: a reader that sees ALLOCATED (walk, acquire) sees the other fields.
                 memory.store32(metadata + layout.COUNTER_METADATA_STATE, layout.COUNTER_METADATA_STATE_ALLOCATED)
         finally:
             lock.close()
         return Counter(self, number)
 
     def counter(self, number: int) -> Counter:
-        """The counter of that id. InvalidArgumentError if it is not allocated."""
+        """Returns the counter with this id. Raises InvalidArgumentError if it is not allocated."""
         if not 0 <= number < self._count or self._state(number) != layout.COUNTER_METADATA_STATE_ALLOCATED:
             raise InvalidArgumentError("id", f"counter {number} of {self._count} is not allocated")
         return Counter(self, number)
 
     def find(self, label: str) -> Counter | None:
-        """The first allocated counter of that label."""
+        """Returns the first allocated counter with this label, or None."""
         return next((counter for counter in self if counter.label == label), None)
 
     def __iter__(self) -> Iterator[Counter]:

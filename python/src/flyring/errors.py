@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of Flyring: one base, one class and one stable ``code`` for each cause (spec/api.md, Errors).
 
-Each text says what was wrong, where, and what to do. What an error carries is in attributes of the same names in
-every language. Where Python has an exception for the same thing, the class derives from it too, so that
-``except FileNotFoundError`` works as well.
+Each text says what is wrong, where, and what to do. The attributes of an error have the same names in every language.
+Where Python has an exception for the same thing, the class derives from it too, so that ``except FileNotFoundError``
+works as well.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ def _rebuild(cls: type[FlyringError], message: str, state: dict[str, Any]) -> Fl
 
 
 class FlyringError(Exception):
-    """The base of all errors of this package."""
+    """The base class of all errors of this package."""
 
     code: ClassVar[str] = "error"
+    """A stable name of the cause, the same in every language."""
     _errno: ClassVar[int] = errno.EIO
-    """Of those that are an OSError, too."""
+    """The ``errno`` of the errors that are also an OSError."""
     message: str
 
     def __init__(self, message: str) -> None:
@@ -48,7 +49,7 @@ class FlyringError(Exception):
 
 
 class ChannelExistsError(FlyringError, FileExistsError):
-    """The name is taken. Carries ``path``."""
+    """A file of that name exists already. Carries ``path``."""
 
     code = "exists"
     _errno = errno.EEXIST
@@ -70,14 +71,14 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
 
 
 def shortened(value: object) -> str:
-    """As text, of at most 200 characters."""
+    """Returns the value as text of at most 200 characters."""
     text = "none" if value is None else str(value)
     return text if len(text) <= 200 else text[:197] + "..."
 
 
 class ChannelDiffersError(FlyringError):
-    """An existing channel is not what was asked for. Carries ``path``, ``field``, ``expected``, ``actual``: texts of at
-    most 200 characters."""
+    """An existing channel differs from the one that was asked for. Carries ``path``, and ``field``, ``expected`` and
+    ``actual``: texts of at most 200 characters."""
 
     code = "differs"
 
@@ -101,7 +102,7 @@ class NotAChannelError(FlyringError):
 
 
 class VersionTooNewError(FlyringError):
-    """The file needs a newer Flyring. Carries ``path``, ``field``, ``found``, ``supported``."""
+    """The file needs a newer version of Flyring. Carries ``path``, ``field``, ``found`` and ``supported``."""
 
     code = "version-too-new"
 
@@ -113,7 +114,7 @@ class VersionTooNewError(FlyringError):
 
 
 class TruncatedError(FlyringError):
-    """The file is shorter than it must be. Carries ``path``, ``expected`` and ``actual`` (bytes)."""
+    """The file is shorter than its header says. Carries ``path``, and ``expected`` and ``actual`` in bytes."""
 
     code = "truncated"
 
@@ -123,7 +124,7 @@ class TruncatedError(FlyringError):
 
 
 class CorruptHeaderError(FlyringError):
-    """A field of the header breaks the rules. Carries ``path`` and ``field`` (its name in spec/layout.toml)."""
+    """A field of the header is invalid. Carries ``path`` and ``field``, which is the name in spec/layout.toml."""
 
     code = "corrupt-header"
 
@@ -133,7 +134,7 @@ class CorruptHeaderError(FlyringError):
 
 
 class CorruptRingError(FlyringError):
-    """A ring breaks the rules; the other rings go on. Carries ``ring``, ``position`` (bytes), ``reason``."""
+    """A ring is damaged; the other rings go on. Carries ``ring``, ``position`` in bytes, and ``reason``."""
 
     code = "corrupt-ring"
 
@@ -143,7 +144,7 @@ class CorruptRingError(FlyringError):
 
 
 class NoSpaceError(FlyringError, OSError):
-    """Not enough space. Carries ``path``, ``needed`` and ``free``: bytes, or counters where ``unit`` says so."""
+    """There is not enough space. Carries ``path``, ``needed``, ``free``, and their ``unit``: "bytes" or "counters"."""
 
     code = "no-space"
     _errno = errno.ENOSPC
@@ -169,7 +170,7 @@ class UnsuitableFileSystemError(FlyringError, OSError):
 
 
 class AccessDeniedError(FlyringError, PermissionError):
-    """No permission, or a folder that cannot be trusted. Carries ``path`` and ``reason``."""
+    """The permission is missing, or the folder cannot be trusted. Carries ``path`` and ``reason``."""
 
     code = "access-denied"
     _errno = errno.EACCES
@@ -180,19 +181,21 @@ class AccessDeniedError(FlyringError, PermissionError):
 
 
 class SlotOwner(NamedTuple):
-    """Who owns a slot that was wanted. ``pid`` is the owner's in its own pid namespace."""
+    """The owner of a slot, in NoFreeSlotError."""
 
     slot: int
     name: str
+    """The name that the owner gave; may be empty."""
     pid: int
+    """The process id of the owner in its own pid namespace."""
 
     def __str__(self) -> str:
         return f"{self.slot} by {self.name!r} (pid {self.pid})"
 
 
 class NoFreeSlotError(FlyringError):
-    """No slot can be had. Carries ``kind`` ("publisher" or "subscriber"), ``slots`` (how many there are) and
-    ``owners``: a ``SlotOwner`` for each of those wanted that is owned."""
+    """No slot is free. Carries ``kind`` ("publisher" or "subscriber"), ``slots`` (how many there are), and ``owners``:
+    a SlotOwner for each wanted slot that is owned."""
 
     code = "no-free-slot"
 
@@ -211,7 +214,7 @@ class NoFreeSlotError(FlyringError):
 
 
 def described(holder: Holder, queue: bool) -> str:
-    """Who holds a publisher back."""
+    """Returns what a back-pressured publisher is told about its holder."""
     name = f" ({holder.name!r})" if holder.name else ""
     state = f"pid {holder.pid}" if holder.live else "which no process owns"
     if not queue:
@@ -222,8 +225,8 @@ def described(holder: Holder, queue: bool) -> str:
 
 
 class BackPressuredError(FlyringError):
-    """There was no room in the ring. Carries ``holder``: the ``Holder`` that has not read that far, or None if the last
-    one has gone meanwhile."""
+    """The ring has no room for the message. Carries ``holder``: the ``Holder`` of the slowest reader, or None if that
+    reader has gone meanwhile."""
 
     code = "back-pressured"
 
@@ -234,9 +237,9 @@ class BackPressuredError(FlyringError):
 
 
 class BusyError(FlyringError):
-    """A wait for room in a queue would wait for a job that this very thread has in hand: carries ``holder``, the
-    ``Holder``, which is the own worker. Or a client has as many calls under way as it may have: carries
-    ``outstanding``, how many, and ``holder`` is None."""
+    """One of two causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
+    ``holder``, the thread's own worker. Or a client has as many calls under way as the service allows: carries
+    ``outstanding``, their number, and ``holder`` is None."""
 
     code = "busy"
 
@@ -255,8 +258,8 @@ class BusyError(FlyringError):
 
 
 class ServerGoneError(FlyringError, ConnectionError):
-    """The server of a service died, closed, or was evicted before it had answered. Carries ``may_have_run`` (False: no
-    handler was given the request, and none will be: call again), ``name`` and ``pid`` of the server."""
+    """The server of a service died, closed or was evicted before it answered. Carries ``may_have_run`` (False: no
+    handler got the request or will get it, so call again), and the ``name`` and ``pid`` of the server."""
 
     code = "server-gone"
     _errno = errno.ECONNRESET
@@ -268,8 +271,8 @@ class ServerGoneError(FlyringError, ConnectionError):
 
 
 class ExpiredError(FlyringError, TimeoutError):
-    """The time-out of a call came first. Carries ``may_have_run`` (False: no handler was given the request, and none
-    will be)."""
+    """The time-out of a call passed before its answer came. Carries ``may_have_run`` (False: no handler got the request
+    or will get it)."""
 
     code = "expired"
     _errno = errno.ETIMEDOUT
@@ -281,7 +284,8 @@ class ExpiredError(FlyringError, TimeoutError):
 
 
 class ServiceError(FlyringError):
-    """The handler of a service raised, failed, or did not answer. Carries ``text``: what it said."""
+    """The handler of a service raised an error, called ``fail``, or did not answer. Carries ``text``: the error's
+    text."""
 
     code = "service-error"
 
@@ -291,7 +295,7 @@ class ServiceError(FlyringError):
 
 
 class CancelledError(FlyringError):
-    """The call was cancelled. Carries ``what_for``: what was waited for."""
+    """The call was cancelled. Carries ``what_for``: what the wait was for."""
 
     code = "cancelled"
 
@@ -301,7 +305,7 @@ class CancelledError(FlyringError):
 
 
 class TimedOutError(FlyringError, TimeoutError):
-    """What was waited for did not come in time. Carries ``what_for``: what that was."""
+    """A wait reached its time-out. Carries ``what_for``: what the wait was for."""
 
     code = "timed-out"
     _errno = errno.ETIMEDOUT
@@ -312,7 +316,7 @@ class TimedOutError(FlyringError, TimeoutError):
 
 
 class MessageTooLargeError(FlyringError, ValueError):
-    """The message is longer than the ring takes. Carries ``length`` and ``limit`` (bytes of payload)."""
+    """The message is longer than the ring allows. Carries ``length`` and ``limit``, in bytes of payload."""
 
     code = "too-large"
 
@@ -325,7 +329,7 @@ class MessageTooLargeError(FlyringError, ValueError):
 
 
 class InvalidArgumentError(FlyringError, ValueError):
-    """An argument is out of its range. Carries ``argument`` (its name)."""
+    """An argument is invalid. Carries ``argument``, its name."""
 
     code = "invalid-argument"
 
@@ -335,7 +339,7 @@ class InvalidArgumentError(FlyringError, ValueError):
 
 
 class ClosedError(FlyringError):
-    """The object was closed, or this process is a fork of the one that opened it."""
+    """The object is closed, or this process is a forked child of the one that made it."""
 
     code = "closed"
 
@@ -347,7 +351,7 @@ class ClosedError(FlyringError):
 
 
 class SlotLostError(FlyringError):
-    """Somebody else took the slot. Carries ``kind`` ("publisher" or "subscriber") and ``slot``."""
+    """The slot was taken away from this process. Carries ``kind`` ("publisher" or "subscriber") and ``slot``."""
 
     code = "slot-lost"
 
@@ -357,7 +361,7 @@ class SlotLostError(FlyringError):
 
 
 class TwoThreadsError(FlyringError):
-    """Two threads use one object at once, or a handler called back into the subscriber that called it."""
+    """Two threads use one object at once, or a handler used the object that called it."""
 
     code = "two-threads"
 
@@ -369,15 +373,16 @@ class TwoThreadsError(FlyringError):
 
 
 class ViewAliveError(FlyringError, BufferError):
-    """Memory would become invalid that is still in use: an export of a message or claim, or an open claim."""
+    """The operation would invalidate memory that is still in use: a memoryview or array of a message or claim, or an
+    open claim."""
 
     code = "view-alive"
 
 
 class BadMessageError(FlyringError, ValueError):
-    """A typed message is not what its schema says (spec/messages.md 1). It was consumed; the ring goes on.
+    """A typed message does not match its schema (spec/messages.md 1). It was consumed; the ring goes on.
 
-    Carries ``ring``, ``position`` (bytes), ``type`` (of its record) and ``reason``.
+    Carries ``ring``, ``position`` in bytes, the record's ``type``, and ``reason``.
     """
 
     code = "bad-message"
@@ -391,7 +396,7 @@ class BadMessageError(FlyringError, ValueError):
 
 
 class ChannelReplacedError(FlyringError):
-    """Another channel has the name now; this one works on. Carries ``path`` and ``channel_id`` of the new one."""
+    """Another channel has the name now; the old one still works. Carries ``path``, and the new ``channel_id``."""
 
     code = "replaced"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header page: what a channel is (spec 4.1, 4.2), written once, and checked whole at attach (spec 3.3)."""
+"""The header page of a channel (spec 4.1, 4.2). It is written once at creation, and checked at each attach (3.3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .errors import (
 
 Kind = Literal["inbox", "broadcast", "queue", "service"]
 Delivery = Literal["at-most-once", "at-least-once"]
-"""Of a service: whether a request of a server that died is run again (spec/service.md 8)."""
+"""Services: whether the next server runs a dead server's unanswered requests again (spec/service.md 8)."""
 KINDS: dict[Kind, int] = {
     "inbox": layout.KIND_INBOX,
     "broadcast": layout.KIND_BROADCAST,
@@ -46,13 +46,13 @@ MAGIC = bytes.fromhex(layout.MAGIC_HEX)
 
 
 def pages(length: int) -> int:
-    """Rounded up to whole sections of 4096 bytes."""
+    """Returns ``length`` rounded up to a multiple of 4096 bytes."""
     return -(-length // layout.SECTION_ALIGNMENT) * layout.SECTION_ALIGNMENT
 
 
 @dataclass(frozen=True)
 class Header:
-    """A channel's dimensions; the offsets follow from them."""
+    """The dimensions of a channel; all offsets in the file follow from them."""
 
     kind: Kind
     capacity: int
@@ -65,14 +65,14 @@ class Header:
     schema_id: int = 0
     schema_version: int = 0
     delivery: Delivery = "at-most-once"
-    """Of a service."""
+    """Services only; else "at-most-once"."""
     max_outstanding: int = 0
-    """Of a service: calls of one client that are under way at once; else 0."""
+    """Services: how many calls one client may have under way at once; else 0."""
     channel_id: uuid.UUID = NO_ID
     created_at: int = 0
     minor: int = layout.MINOR
     longer: int = 0
-    """Bytes of what a newer minor version has behind the schema."""
+    """How many bytes a newer minor version has put behind the schema."""
 
     @property
     def is_queue(self) -> bool:
@@ -80,12 +80,12 @@ class Header:
 
     @property
     def producers(self) -> int:
-        """Of a queue: its publisher slots without that of the returns ring; else 0."""
+        """Queues: the publisher slots, without that of the returns ring; else 0."""
         return self.publishers - 1 if self.is_queue else 0
 
     @property
     def workers(self) -> int:
-        """Of a queue: its subscriber slots without slot 0; else 0."""
+        """Queues: the subscriber slots, without slot 0; else 0."""
         return self.subscribers - 1 if self.is_queue else 0
 
     @property
@@ -94,7 +94,7 @@ class Header:
 
     @property
     def clients(self) -> int:
-        """Of a service; else 0."""
+        """Services: the number of clients; else 0."""
         return self.publishers // 2 if self.is_service else 0
 
     @property
@@ -131,7 +131,7 @@ class Header:
 
     @property
     def trailer_length(self) -> int:
-        more = 0 if self.is_service else max(0, self.subscribers - 1)  # of a service: one gate a ring (service.md 2)
+        more = 0 if self.is_service else max(0, self.subscribers - 1)  # a service has one gate per ring (service.md 2)
         return pages(layout.TRAILER_LENGTH + layout.TRAILER_GATE_STRIDE * more)
 
     @property
@@ -144,7 +144,7 @@ class Header:
 
     @property
     def sections_end(self) -> int:
-        """How much of the file is known, and mapped."""
+        """The length of the sections that this version knows, which are mapped."""
         return pages(self.schema_offset + self.schema_length)
 
     @property
@@ -153,7 +153,8 @@ class Header:
 
     @property
     def end_word(self) -> int:
-        """Of the trailer, the word that says how far was published: a foreign publisher has only its tail (6.15)."""
+        """The offset in the trailer of the word that holds the end of what is published. A foreign publisher has only
+        its tail (6.15)."""
         return layout.TRAILER_CLAIMED if self.foreign == "publisher" else layout.TRAILER_PUBLISHED
 
     # Offsets in the file
@@ -165,14 +166,14 @@ class Header:
         return self.publisher_slot(self.publishers + slot)
 
     def ring(self, ring: int) -> int:
-        """The first byte of the ring's data."""
+        """The offset of the ring's first data byte."""
         return self.rings_offset + self.ring_stride * ring
 
     def trailer(self, ring: int) -> int:
         return self.ring(ring) + self.capacity
 
     def gating(self, ring: int) -> range:
-        """The subscriber slots that have a gate on this ring: all; of a service one (service.md 2)."""
+        """The subscriber slots that have a gate on this ring: all; in a service one (service.md 2)."""
         if not self.is_service:
             return range(self.subscribers)
         slot = 0 if ring < self.clients else 1 + ring - self.clients
@@ -187,7 +188,7 @@ class Header:
         return range(self.clients + slot - 1, self.clients + slot)
 
     def gate(self, ring: int, slot: int) -> int:
-        """Of a slot of ``gating``."""
+        """The offset of the gate of a slot in a ring; the slot must be one of ``gating(ring)``."""
         if self.is_service:
             return self.trailer(ring) + layout.TRAILER_GATE
         offset = layout.TRAILER_MORE_GATES + layout.TRAILER_GATE_STRIDE * (slot - 1) if slot else layout.TRAILER_GATE
@@ -195,7 +196,7 @@ class Header:
 
     @property
     def geometry(self) -> tuple[int, int, int, int, int, int, int, int, int]:
-        """For the C core."""
+        """The dimensions as the C core takes them."""
         return (
             self.publishers,
             self.subscribers,
@@ -231,9 +232,10 @@ class Header:
 
     @classmethod
     def parse(cls, page: bytes, size: int, path: str) -> Header:
-        """Checks in the order of spec 3.3; ``page`` is what could be read of the first 4096 bytes, ``size`` the file's.
+        """Checks the header in the order of spec 3.3. ``page``: the first 4096 bytes of the file, or fewer if the file
+        is shorter. ``size``: the size of the file.
 
-        NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (the first bad field).
+        NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (for the first invalid field).
         """
         if page[: len(MAGIC)] != MAGIC:
             raise NotAChannelError(path, "it does not begin with the magic" if page else "it is empty")
@@ -319,7 +321,7 @@ FOREIGN: dict[int, Foreign | None] = {feature: foreign for foreign, feature in F
 FOREIGN_SHAPE = "an inbox of 1 publisher and 1 subscriber with alignment 8"
 SECTION_LENGTHS = ("control_length", "counter_metadata_length", "counter_values_length", "ring_stride")
 
-# Offset, size and name of the fields behind created_at, and header_length, in the order in which they are checked.
+# Offset, size and name of header_length and of the fields behind created_at, in the order in which they are checked.
 FIELDS: tuple[tuple[int, int, str], ...] = (
     (layout.HEADER_HEADER_LENGTH, 4, "header_length"),
     (layout.HEADER_KIND, 4, "kind"),
@@ -350,13 +352,13 @@ def valid_capacity(capacity: int) -> bool:
 
 
 def may_be_foreign(header: Header) -> bool:
-    """Whether the ring is as Agrona's, if there is a foreign end (6.15)."""
+    """Returns whether the channel has no foreign end, or the shape that a foreign end needs (6.15)."""
     shape = (header.kind, header.publishers, header.subscribers, header.alignment)
     return header.foreign is None or shape == ("inbox", 1, 1, 8)
 
 
 def check_version(page: bytes, path: str) -> None:
-    """Checks 3 and 4, as far as the bytes are there."""
+    """Does checks 3 and 4 of spec 3.3, as far as the page has the bytes."""
     if len(page) >= layout.HEADER_MAJOR + 2:
         (major,) = struct.unpack_from("<H", page, layout.HEADER_MAJOR)
         if major > layout.MAJOR:
@@ -370,8 +372,9 @@ def check_version(page: bytes, path: str) -> None:
 
 
 def check_options(header: Header, given: Collection[str]) -> None:
-    """InvalidArgumentError for the first option that is out of its range, or not for this kind (spec/api.md).
-    ``given``: the names of those that were given."""
+    """Raises InvalidArgumentError for the first option that is out of range, or not allowed for this kind
+    (spec/api.md).
+    ``given``: the names of the options that the caller gave."""
 
     def check(option: str, valid: bool, rule: str) -> None:
         if not valid:

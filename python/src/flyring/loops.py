@@ -12,11 +12,11 @@ from .errors import TwoThreadsError
 if TYPE_CHECKING:
     import asyncio
 
-TURNS = 64  # messages without a wait, after which others have their turn
+TURNS = 64  # messages without a wait, after which other tasks get a turn
 
 
 def trio_if_it_runs() -> Any:
-    """The module trio, if this is one of its tasks; else None."""
+    """Returns the module trio if the caller runs in one of its tasks, else None."""
     trio: Any = sys.modules.get("trio")
     if trio is None:
         return None
@@ -28,7 +28,7 @@ def trio_if_it_runs() -> Any:
 
 
 class Readable:
-    """Waits until the descriptor of a subscriber or publisher (the owner) is readable: for one task at a time."""
+    """Waits until the descriptor of a subscriber or publisher (the owner) is readable. Used by one task at a time."""
 
     def __init__(self, fd: int, what: str) -> None:
         self._fd, self._what = fd, what
@@ -38,7 +38,7 @@ class Readable:
         self._turns = 0
 
     async def give_others_a_turn(self) -> None:
-        """Now and then. Before anything is taken: it may be cancelled."""
+        """Lets other tasks run after every 64 calls. Call it before a message is taken, because it may be cancelled."""
         self._turns += 1
         if self._turns < TURNS:
             return
@@ -51,7 +51,7 @@ class Readable:
             await asyncio.sleep(0)
 
     async def wait(self, owner: Any, seconds: float) -> None:
-        """Until it is readable, or so long. TwoThreadsError if another task waits."""
+        """Waits until the descriptor is readable, or ``seconds`` have passed. TwoThreadsError if another task waits."""
         self._turns = 0
         if self._waits:
             raise TwoThreadsError(self._what)
@@ -77,23 +77,24 @@ class Readable:
                 timer.cancel()
 
     def _registered(self, owner: Any) -> asyncio.AbstractEventLoop:
-        """The loop that runs. It knows the descriptor from one wait to the next: that is fewer system calls."""
+        """Returns the running loop, with the descriptor added to it. The descriptor stays there from one wait to the
+        next, which saves system calls."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_reader(self._fd)
-            loop.add_reader(self._fd, self._on_readable, owner)  # which stays alive for so long, and the descriptor
+            loop.add_reader(self._fd, self._on_readable, owner)  # keeps the owner and its descriptor alive
             self._loop = loop
         return loop
 
     def _on_readable(self, owner: Any) -> None:
         if owner._is_armed():
-            return  # it was, before the last look
+            return  # an old event: the owner has looked since and found nothing
         if self._waiter is not None:
             end(self._waiter)
-        elif self._loop is not None:  # nobody waits: it would be called again and again
+        elif self._loop is not None:  # no task waits: without this, the loop would call again and again
             self._loop.remove_reader(self._fd)
             self._loop = None
 
@@ -104,7 +105,7 @@ def end(waiter: asyncio.Future[None]) -> None:
 
 
 class Signal:
-    """Wakes one task that waits for it, once."""
+    """Wakes the one task that waits for it, once."""
 
     __slots__ = ("_trio", "_waiter")
 
@@ -119,7 +120,7 @@ class Signal:
             end(self._waiter)
 
     async def wait(self, seconds: float) -> None:
-        """Until ``set``, or so long."""
+        """Waits until ``set`` is called, or ``seconds`` have passed."""
         if (trio := trio_if_it_runs()) is not None:
             self._trio = trio.Event()
             with trio.move_on_after(seconds):

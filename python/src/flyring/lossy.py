@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader without a slot, which holds no publisher back (spec/api.md, spec/channel.md 6.10)."""
+"""LossySubscriber: a reader without a slot, which holds no publisher back (spec/api.md, spec/channel.md 6.10)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
     from .channel import Channel
 
 Start = Literal["now", "oldest"]
-"""``now``: what is published from now on. ``oldest``: from the oldest message that is known to be still there."""
+"""``now``: begin with the next published message. ``oldest``: begin with the oldest message still in the ring."""
 WhenLapped = Literal["oldest", "newest"]
-"""Where a reader that was overtaken goes on: ``oldest``: at the oldest message that leaves it a quarter of the ring.
-``newest``: at what is published next."""
+"""Where a reader continues after a publisher has overwritten what it had not read. ``oldest``: at the oldest message
+that still leaves a quarter of the ring before the next overwrite. ``newest``: at the next published message."""
 
 
 class LossySubscriber(_core.LossySubscriber, Reader):
-    """Reads the rings that it chose, needs no slot, and counts what was overwritten before it was read.
+    """Reads the messages of chosen rings without a slot, and counts the messages that were overwritten before it read
+    them. Made by ``Channel.lossy_subscriber``.
 
-    Made by ``Channel.lossy_subscriber``; single-threaded; a context manager that closes. All methods raise ClosedError
-    after ``close`` and in a forked child, TwoThreadsError if another thread is inside or a handler calls back,
-    ViewAliveError while an export of a message outlives its handler (or of a message peeked at, what comes after it),
-    CorruptRingError once for a ring that breaks the rules (the other rings go on), ChannelReplacedError now and then
-    while nothing comes, if another channel has got the name.
+    A lossy subscriber is a context manager: leaving the ``with`` block closes it. It is not thread-safe. Concurrent
+    use, and a call from inside a handler, are detected on a best-effort basis and raise TwoThreadsError.
 
-    One poll follows each ring over at most two losses; what it did not reach is for the next one.
+    All methods raise ClosedError after ``close`` and in a forked child. They raise ViewAliveError while a memoryview or
+    array of a message outlives its handler, or, of a message from ``peek``, is still alive. A damaged ring raises
+    CorruptRingError once; the other rings go on. A method that waits raises ChannelReplacedError if another channel has
+    the name now.
+
+    One poll accepts at most two losses in each ring, and then leaves the rest of that ring to the next poll.
     """
 
     __slots__ = ("__weakref__", "_channel", "_readable")

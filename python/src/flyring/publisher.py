@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one writer of one ring (spec/api.md, spec/channel.md 6.1 to 6.3)."""
+"""Publisher: the only writer of its ring (spec/api.md, spec/channel.md 6.1 to 6.3)."""
 
 from __future__ import annotations
 
@@ -25,27 +25,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Holder:
-    """The subscriber that holds a publisher back: the slot with the smallest position.
+    """The subscriber that holds a publisher back: the one with the smallest position.
 
-    ``position`` is its gate, in bytes; ``live`` whether a process owns the slot now; ``kept`` whether it keeps its
-    place without one; ``name`` and ``pid`` are of the slot's last owner (the pid in its own pid namespace). A foreign
-    subscriber (spec 6.15) has no name and pid 0, and counts as live.
+    A subscriber that is a stock Agrona process (spec 6.15) has no name and pid 0, and counts as live.
     """
 
     slot: int
     name: str
+    """The name of the slot's last owner; may be empty."""
     pid: int
+    """The process id of the slot's last owner, in that process's own pid namespace."""
     live: bool
+    """Whether a process owns the slot now."""
     kept: bool
+    """Whether the slot keeps its position without an owner."""
     position: int
+    """Up to where the subscriber has read, in bytes: its gate."""
 
 
 class Publisher(_core.Publisher, Closing):
-    """Publishes into its own ring. Made by ``Channel.publisher``; single-threaded; a context manager that closes.
+    """Publishes messages into its own ring. Made by ``Channel.publisher``.
 
-    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away,
-    TwoThreadsError if another thread is inside, ViewAliveError while a claim is open, ChannelReplacedError now and then
-    while held back, if another channel has got the name (nothing was published then; the publisher works as before).
+    A publisher is a context manager: leaving the ``with`` block closes it. It is not thread-safe: give each thread a
+    publisher of its own. Concurrent use is detected on a best-effort basis and raises TwoThreadsError.
+
+    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away, and
+    ViewAliveError while a claim is open. A method that finds no room raises ChannelReplacedError if another channel has
+    the name now; then nothing was published, and the publisher still works.
     """
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name", "_readable")
@@ -80,10 +86,10 @@ class Publisher(_core.Publisher, Closing):
 
     @property
     def readers(self) -> int:
-        """How many subscribers read this ring: slots with a position in it that a process owns (a foreign one counts).
-        Of a queue: how many workers there are.
+        """The number of subscribers that read this ring now: live owners of slots with a gate in it. A stock Agrona
+        subscriber counts. On a queue, the number of live workers.
 
-        Tests the locks of all slots: not for a hot path.
+        Tests the lock of each slot with a system call, so keep it off the hot path.
         """
         if self.closed:
             raise ClosedError("publisher", self._channel._forked)
@@ -92,32 +98,36 @@ class Publisher(_core.Publisher, Closing):
         gating = [k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0]
         if header.foreign:
             return len(gating)
-        if header.is_queue:  # whatever they have in hand
+        if header.is_queue:  # all workers, with or without a job in hand
             gating = list(range(1, header.subscribers))
         locks = (header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK for k in gating)
         return sum(is_locked(self._lock, at, attached.path) for at in locks)
 
     @property
     def name(self) -> str:
-        """The name under which the same ring can be had again; empty if it was taken without one."""
+        """The name that the publisher was made with; may be empty. The next publisher of that name gets the same
+        ring."""
         return self._name
 
     def _check_replaced(self) -> None:
-        """Spec 6.13. The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
         self._channel._check_replaced()
 
     def offer_array(self, message: type[Message], array: NDArray[numpy.void]) -> int:
-        """Publishes each row of a structured array with ``Message.dtype`` as one message, headers included: how many
-        were taken, 0 to all, as ``offer_batch``.
+        """Publishes each row of a structured array as one message of the class ``message``, with its header. Does not
+        wait. Returns how many rows were published, from the first on: 0 to all.
 
-        An array with the same fields in other types, or places, is cast, by name. InvalidArgumentError for a class with
-        groups or data, and if a field is missing, unknown, or would lose something; MessageTooLargeError.
+        The array has the dtype ``message.dtype``. An array with the same fields in other types or at other offsets is
+        cast, field by field.
+
+        Raises InvalidArgumentError for a class with groups or data, and if a field is missing, unknown, or would lose
+        information in the cast; MessageTooLargeError.
         """
         return self._publish_array(message, array, 0)
 
     def send_array(self, message: type[Message], array: NDArray[numpy.void], timeout: float | None = None) -> int:
-        """As ``offer_array``, but waits for room as often as it must: how many were taken, all of them unless
-        ``timeout`` seconds passed first (None: no limit)."""
+        """Like ``offer_array``, but waits for room. Returns how many rows were published: all of them, unless
+        ``timeout`` seconds (None: no limit) passed first."""
         return self._publish_array(message, array, timeout)
 
     def _publish_array(self, message: type[Message], array: NDArray[numpy.void], timeout: float | None) -> int:
@@ -134,11 +144,11 @@ class Publisher(_core.Publisher, Closing):
     async def send_async(
         self, data: _core.Bytes | _core.MessageFlyweight, type: int | None = None, timeout: float | None = None
     ) -> int:
-        """``send`` in the event loop that runs (asyncio's, uvloop or trio): the ring's new end position in bytes.
-        BackPressuredError if there was no room within ``timeout`` seconds (None: no limit). One that is cancelled has
-        published nothing. ``type``: None as if it was not given to ``send``.
+        """Like ``send``, in the running event loop (asyncio, uvloop or trio). Returns the ring's new end position, in
+        bytes. If the task is cancelled, nothing was published. ``type`` None: the default of ``send``.
 
-        For one task at a time (TwoThreadsError).
+        Raises BackPressuredError if there was no room within ``timeout`` seconds (None: no limit), and TwoThreadsError
+        if another task waits in this publisher.
         """
         self._check_idle()
         began = time.monotonic_ns()
@@ -157,8 +167,9 @@ class Publisher(_core.Publisher, Closing):
         return position
 
     def held_by(self) -> Holder | None:
-        """The subscriber slot with the smallest position, or None if no slot gates this ring. Of a queue: the worker
-        whose job holds it back, or slot 0: jobs that no worker has taken."""
+        """Returns the subscriber with the smallest position in this ring, or None if no subscriber gates it. On a
+        queue, this is the worker with the oldest unfinished job, or slot 0, which stands for jobs that no worker has
+        taken."""
         if self.closed:
             raise ClosedError("publisher", self._channel._forked)
         attached = self._channel._attached
@@ -171,7 +182,8 @@ class Publisher(_core.Publisher, Closing):
         return self._holder(k, position)
 
     def _holder(self, k: int, position: int | None = None) -> Holder:
-        """Slot ``k`` of them, and its position, or what it is now. The C core calls it, too."""
+        """Returns slot ``k`` as a Holder; without a ``position``, with the gate that is stored now. The C core calls
+        it, too."""
         attached = self._channel._attached
         header, memory = attached.header, attached.memory
         if position is None:

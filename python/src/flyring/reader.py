@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``Subscriber`` and ``LossySubscriber`` share (spec/api.md)."""
+"""The common base of ``Subscriber`` and ``LossySubscriber`` (spec/api.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Closing, _core.Reader):
-    """The base of both."""
+    """The methods that ``Subscriber`` and ``LossySubscriber`` share."""
 
     __slots__ = ()
 
@@ -40,10 +40,11 @@ class Reader(Closing, _core.Reader):
             return self._readable
 
     async def receive(self, timeout: float | None = None) -> _core.Message | None:
-        """``take`` in the event loop that runs (asyncio's, uvloop or trio): one message that owns its bytes, or None if
-        there was none within ``timeout`` seconds (None: no limit). One that is cancelled has consumed nothing.
+        """Like ``take``, in the running event loop (asyncio, uvloop or trio). Returns one message that owns its bytes,
+        or None if none came within ``timeout`` seconds (None: no limit). If the task is cancelled, nothing was
+        consumed.
 
-        For one task at a time (TwoThreadsError).
+        Raises TwoThreadsError if another task waits in this subscriber.
         """
         self._check_idle()
         give_up = time.monotonic() + check_timeout(timeout)
@@ -57,7 +58,7 @@ class Reader(Closing, _core.Reader):
         return message
 
     def __aiter__(self) -> Self:
-        """As ``for message in subscriber``, in the event loop that runs."""
+        """Like ``for message in subscriber``, in the running event loop."""
         return self
 
     async def __anext__(self) -> _core.Message:
@@ -70,7 +71,7 @@ class Reader(Closing, _core.Reader):
         return message
 
     def _check_replaced(self) -> None:
-        """Spec 6.13. The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
         self._channel._check_replaced()
 
     def poll_arrays(
@@ -81,20 +82,27 @@ class Reader(Closing, _core.Reader):
         otherwise: Callable[[_core.Message], Action | None] | None = None,
         timeout: float | None = 0,
     ) -> int:
-        """Calls ``handler`` with each run of neighbouring messages of this class, of one version and length, as a numpy
-        array with the fields of ``Message.dtype`` (spec/messages.md 3): how many messages were handed out.
+        """Calls ``handler(array)`` with runs of adjacent messages of the class ``message``. Returns how many messages
+        were handed out.
 
-        The array of a subscriber lies in the ring, read-only; nothing is copied. That of a lossy subscriber is a
-        private copy that was whole when it was made. It is valid until its handler returns: ViewAliveError if it, or a
-        view of it, is kept (``array.copy()`` may be). A run whose handler raised counts as consumed; its array lives as
-        long as the traceback, and nothing can be read before that goes.
+        Each array is a numpy array with the fields of ``message.dtype`` (spec/messages.md 3), one row for each message.
+        All messages of a run have one schema version and one length. A run is at most an eighth of its ring; for a
+        lossy subscriber also at most 256 KiB.
 
-        Messages of older versions have only the fields that they have; of newer ones only the known fields are shown.
-        Messages of other types go to ``otherwise``, or are skipped. ``limit`` counts messages; a run is at most an
-        eighth of its ring, and of a lossy subscriber at most 256 KiB. ``timeout`` as for ``poll``, and so is what
-        ``handler`` and ``otherwise`` return: an ``Action`` goes for the whole run.
-        InvalidArgumentError: a class with groups or data; BadMessageError: a message that is not what its type says; it
-        is consumed, and the ring goes on.
+        The array of a subscriber is a read-only view of the ring, without a copy. The array of a lossy subscriber is a
+        private copy. An array is valid until its handler returns; keeping it, or a view of it, raises ViewAliveError
+        (``array.copy()`` may be kept). If the handler raises, its run counts as consumed. The traceback then keeps the
+        array alive, and the next poll raises ViewAliveError until the traceback is gone.
+
+        Arrays of messages with an older schema version have only the fields of that version. Arrays of messages with a
+        newer version have only the fields that ``message`` knows.
+
+        ``limit``: the largest number of messages. ``otherwise``: called with each message of another type; None skips
+        them. ``timeout``: as in ``poll``. ``handler`` and ``otherwise`` may return an ``Action``, as in ``poll``; the
+        action of ``handler`` applies to the whole run.
+
+        Raises InvalidArgumentError for a class with groups or data, and BadMessageError for a message that does not
+        match its type; that message is consumed, and the ring goes on.
         """
         from .sbe.dtype import fixed_records_of
 

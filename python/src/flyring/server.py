@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers the requests of a service (spec/api.md, spec/service.md)."""
+"""The answering side of a service (spec/api.md, spec/service.md)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,28 @@ M = TypeVar("M", bound="Message")
 
 
 def unknown(request: _core.Request) -> None:
-    """A request of a type that no handler was named for."""
+    """Fails a request whose type has no handler."""
     request.fail(f"no handler for messages of type {request.type}")
 
 
 class Held(NamedTuple):
-    """What a server has: requests without a final reply, and replies that wait for room."""
+    """The work that a server holds, as ``Server.held`` returns it."""
 
     in_hand: int
+    """Requests without a final reply."""
     waiting: int
+    """Replies that wait for room in their rings."""
 
 
 class Server(_core.Server, Closing):
-    """Answers the requests of a service; there is one at a time. Made by ``Channel.server``; for one thread at a time,
-    but ``stop`` and what answers a request; a context manager that closes.
+    """Answers the requests of a service, which has one server at a time. Made by ``Channel.server``.
 
-    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the server was evicted,
-    TwoThreadsError if another thread is inside or a handler calls back, ChannelReplacedError now and then while nothing
-    comes, if another channel has got the name (the server works as before).
+    A server is a context manager: leaving the ``with`` block closes it. It is not thread-safe, except for ``stop`` and
+    the methods of ``Request``. Concurrent use, and a call from inside a handler, are detected on a best-effort basis
+    and raise TwoThreadsError.
+
+    All methods raise ClosedError after ``close`` and in a forked child, and SlotLostError if the server was evicted. A
+    method that waits raises ChannelReplacedError if another channel has the name now; the server still works.
     """
 
     __slots__ = ("__weakref__", "_channel", "_handlers", "_lock", "_name")
@@ -77,17 +81,18 @@ class Server(_core.Server, Closing):
 
     @property
     def name(self) -> str:
-        """The name that it was made with."""
+        """The name that the server was made with."""
         return self._name
 
     @property
     def held(self) -> Held:
-        """How many requests are in hand, and how many replies wait for room."""
+        """The number of requests in hand, and of replies that wait for room."""
         return Held(*self._held)
 
     def on(self, message: type[M], handler: Callable[[M, _core.Request], object]) -> Self:
-        """Requests of this message class go to ``handler(decoder, request)``, in polls that are given no handler. Those
-        that no handler was named for end with ServiceError."""
+        """Registers ``handler(decoder, request)`` for requests of this message class. It applies to ``poll`` and
+        ``serve`` without a handler of their own. A request of a class without a handler ends with ServiceError. Returns
+        the server."""
         from .sbe import dispatch
 
         self._handlers[message] = handler
@@ -97,8 +102,8 @@ class Server(_core.Server, Closing):
         return self
 
     def serve(self, handler: Callable[[_core.Request], object] | None = None) -> None:
-        """Polls until ``stop``, or until another thread closes it; without a handler: those of ``on``. Raises as
-        ``poll`` does."""
+        """Polls until ``stop`` is called or another thread closes the server. Without a ``handler``, uses those of
+        ``on``. Raises the errors of ``poll``."""
         while not self._stopped():
             try:
                 self.poll(handler, timeout=None)
@@ -108,7 +113,7 @@ class Server(_core.Server, Closing):
                 return
 
     def _check_replaced(self) -> None:
-        """Spec 6.13. The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
         self._channel._check_replaced()
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking the places of a service (spec/service.md 3, 4, 9), in the spec's steps; as slots.py for other kinds."""
+"""Takes the places of a service's clients and server, in the steps of spec/service.md 3, 4 and 9. Numbers in comments
+are steps of these sections. slots.py does the same for the other kinds."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class ClientPlace:
 
 @dataclass(frozen=True)
 class Side:
-    """One client, as the server that comes finds it."""
+    """The state in which a new server finds one client."""
 
     cursor: int
     stored: int
@@ -66,7 +67,8 @@ Place = TypeVar("Place", ClientPlace, ServerPlace)
 
 
 def take_client_place(channel: Attached, name: str, patience: float = 0) -> ClientPlace:
-    """3, after ``check_name``, within so many seconds. NoFreeSlotError, CorruptRingError, IoError."""
+    """Takes a client's place (service.md 3), waiting up to ``patience`` seconds. The caller has checked the name.
+    NoFreeSlotError, CorruptRingError, IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
@@ -101,13 +103,14 @@ def take_client_place(channel: Attached, name: str, patience: float = 0) -> Clie
 
 
 def take_server_place(channel: Attached, name: str, patience: float = 0) -> ServerPlace:
-    """4, the same."""
+    """Takes the server's place (service.md 4), waiting up to ``patience`` seconds. The caller has checked the name.
+    NoFreeSlotError, CorruptRingError, IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
     replies = range(header.clients, header.publishers)
 
     def locks(_: int) -> list[int]:
-        # 2, before the locks: or callers take this server for the last one. Pairs with gone? 1.
+        # 2, before the locks; otherwise callers would take this server for the previous one. Pairs with "gone?" 1.
         if not is_locked(channel.file, header.subscriber_slot(0) + layout.CONTROL_SLOT_LOCK, channel.path):
             memory.store64(header.control_offset + layout.CONTROL_SERVING, 0)
         return [header.subscriber_slot(0)] + [header.publisher_slot(ring) for ring in replies]
@@ -137,7 +140,7 @@ def take_server_place(channel: Attached, name: str, patience: float = 0) -> Serv
 
 
 def resume(header: Header, memory: Memory, k: int, end: tuple[int, int]) -> Side:
-    """4, resume ring k."""
+    """Finds where a new server resumes client k's request ring (service.md 4, "resume ring k")."""
     at = header.gate(k, 0)
     gate = memory.load64(at)  # pairs with poll 8
     published = memory.load64(header.trailer(k) + layout.TRAILER_PUBLISHED)  # pairs with publish 7
@@ -167,14 +170,14 @@ def take_place(
     refuse: Callable[[File], NoFreeSlotError],
     patience: float,
 ) -> Place:
-    """3 and 4, 1 and 2: the first place of which all locks can be had, on one description; taken under the control
-    lock."""
+    """Takes the first place whose locks are all free (steps 1 and 2 of service.md 3 and 4). All locks are on one file
+    description, and the place is taken under the control lock."""
     if channel.wakes:
-        register_waker()  # before it is said in the slot
+        register_waker()  # before the slot says that this process wakes sleepers
     lock = new_lock(channel.file, channel.path)
     try:
         nap, began = RETRY, time.monotonic()
-        give_up = 0.0  # from the first look on: the control lock may have taken long
+        give_up = 0.0  # set after the first try, because waiting for the control lock may have taken long
         while True:
             with control_lock(lock, channel.path):
                 for place in places:
@@ -195,7 +198,7 @@ def take_place(
 
 
 def lock_all(lock: File, slots: list[int]) -> bool:
-    """All of them, or none."""
+    """Locks all of these slots, or none. Returns whether it did."""
     for i, slot in enumerate(slots):
         if not lock.try_lock(slot):
             for taken in slots[:i]:
@@ -205,7 +208,7 @@ def lock_all(lock: File, slots: list[int]) -> bool:
 
 
 def give_client_back(channel: Attached, place: ClientPlace) -> None:
-    """A place that was taken and is not wanted after all."""
+    """Gives back a client's place that was taken but cannot be used."""
     header, memory = channel.header, channel.memory
     memory.store32(header.publisher_slot(place.number) + layout.PUBLISHER_SLOT_CLOSED, 1)
     memory.store64(header.gate(header.clients + place.number, 1 + place.number), layout.NOT_GATING)
@@ -215,7 +218,7 @@ def give_client_back(channel: Attached, place: ClientPlace) -> None:
 
 
 def give_server_back(channel: Attached, place: ServerPlace) -> None:
-    """The same."""
+    """Gives back the server's place that was taken but cannot be used."""
     header, memory = channel.header, channel.memory
     for ring in range(header.clients, header.publishers):
         memory.store32(header.publisher_slot(ring) + layout.PUBLISHER_SLOT_CLOSED, 1)
@@ -225,7 +228,8 @@ def give_server_back(channel: Attached, place: ServerPlace) -> None:
 
 
 def evict_server(channel: Attached) -> int:
-    """9: how many requests lie above the gates of slot 0, or -1. IoError."""
+    """Evicts the server (service.md 9). Returns how many requests lie above the gates of slot 0; -1: not known.
+    IoError."""
     header, memory = channel.header, channel.memory
     lock = new_lock(channel.file, channel.path)
     try:

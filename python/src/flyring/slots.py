@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking slots: locks, epochs, join, resume, recover (spec 5.2, 5.3, 6.4, 6.5, 6.8, 6.12), in the spec's steps.
+"""Takes slots: locks, epochs, join, resume, recover, in the steps of spec 5.2, 5.3, 6.4, 6.5, 6.8 and 6.12.
 
-None of this is on the data path. Loads are acquire, stores release, ``fence`` is seq_cst; where the spec asks for
-less, more is done.
+None of this is on the data path. Loads are acquire, stores are release, and ``fence`` is seq_cst, even where the spec
+needs less. "pairs with" names the step that reads the store, or wrote the value that is loaded.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from .errors import (
 from .header import Header
 from .system import NAME, control_lock, failed, new_lock
 
-PATIENCE = 0.010  # for a slot to become free
-RETRY = 0.001
-LONGEST_NAP = 0.016  # of who waits longer for a slot
+PATIENCE = 0.010  # s: how long every caller waits for a slot to become free
+RETRY = 0.001  # s: between two tries
+LONGEST_NAP = 0.016  # s: between two tries, for callers that wait longer than PATIENCE
 CHANGING = -1  # name_length while the slot's fields change
 
 
 @dataclass(frozen=True)
 class Attached:
-    """What the operations on slots need of a channel."""
+    """The parts of a channel that the operations on slots need."""
 
     path: str
     file: File
     header: Header
     memory: Memory  # read-only if the channel is
     identity: Identity
-    wakes: bool  # those who sleep; else this process opted out (6.16)
+    wakes: bool  # whether objects of this channel wake sleepers (6.16)
 
     def wake_readers(self) -> None:
-        """Wake all of data."""
+        """Wakes all sleepers of the pair ``data``."""
         self.memory.wake_all(self.header.control_offset + layout.CONTROL_DATA_SEQUENCE)
 
     def wake_workers(self) -> None:
-        """Wake all of jobs."""
+        """Wakes all sleepers of the pair ``jobs``."""
         self.memory.wake_all(self.header.control_offset + layout.CONTROL_JOBS_SEQUENCE)
 
     def wake_publishers(self) -> None:
-        """Wake all of room."""
+        """Wakes all sleepers of the pair ``room``."""
         self.memory.wake_all(self.header.control_offset + layout.CONTROL_ROOM_SEQUENCE)
 
 
@@ -81,9 +81,7 @@ class WorkerSlot:
     lock: File
     slot: int
     epoch: int
-    batch: tuple[
-        int, int, int, int
-    ]  # (ring, where it begins, where it ends, attempts) of the last owner; ring -1: none
+    batch: tuple[int, int, int, int]  # the last owner's batch: ring, begin, end, attempts; ring -1: there is none
     name: str
 
 
@@ -92,24 +90,25 @@ NO_BATCH = (-1, 0, 0, 0)
 
 
 def check_name(name: str) -> None:
-    """A slot's name: empty, or as a channel's. InvalidArgumentError."""
+    """Checks a slot's name: empty, or valid as a channel's name. InvalidArgumentError."""
     if name and not NAME.fullmatch(name):
         raise InvalidArgumentError("name", f"{name!r} must be empty or 1 to 64 of A-Z a-z 0-9 . _ -")
 
 
 def name_at(memory: Memory, slot: int) -> bytes:
-    """A slot's name, read under the control lock. What no owner can have written counts as no name."""
+    """Reads a slot's name, under the control lock. An impossible name counts as no name."""
     length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
     return memory.read(slot + layout.PUBLISHER_SLOT_NAME, length) if 0 < length <= layout.MAX_NAME_LENGTH else b""
 
 
 def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
-    """Spec 5.2, after ``check_name``. NoFreeSlotError, CorruptRingError, IoError."""
+    """Takes a publisher slot (spec 5.2). The caller has checked the name. NoFreeSlotError, CorruptRingError,
+    IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
     def candidates() -> Sequence[int]:
-        count = header.producers or header.publishers  # that of the returns ring is nobody's
+        count = header.producers or header.publishers  # without the slot of the returns ring
         names = [name_at(memory, header.publisher_slot(k)) for k in range(count)]
         if wanted and wanted in names:
             return [names.index(wanted)]
@@ -129,7 +128,7 @@ def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
 
 
 def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int] | None) -> list[int] | None:
-    """The rings that were chosen, ascending; None: all. InvalidArgumentError."""
+    """Checks the arguments of a subscriber. Returns the chosen rings, ascending; None: all. InvalidArgumentError."""
     check_name(name)
     if kept and not name and header.kind != "inbox":
         raise InvalidArgumentError("name", "a kept subscriber needs a name, by which it gets its slot again")
@@ -139,8 +138,8 @@ def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int]
 def take_subscriber_slot(
     channel: Attached, name: str, kept: bool, chosen: list[int] | None, patience: float = 0
 ) -> SubscriberSlot:
-    """Spec 5.3, after ``check_subscriber``, within so many seconds. NoFreeSlotError, CorruptRingError,
-    ChannelDiffersError (rings), IoError."""
+    """Takes a subscriber slot (spec 5.3), waiting up to ``patience`` seconds, after ``check_subscriber``.
+    NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
@@ -167,7 +166,7 @@ def take_subscriber_slot(
         gates = {ring: memory.load64(header.gate(ring, k)) for ring in range(header.publishers)} if is_kept else {}
         resumed: list[tuple[int, int]] | None = None
         if header.foreign or (memory.load32(evicting) == 0 and any(gate >= 0 for gate in gates.values())):
-            resumed = resume(channel, gates)  # always, if the publisher is foreign: 6.15
+            resumed = resume(channel, gates)  # a foreign publisher's reader always resumes (6.15)
             if chosen is not None and chosen != [ring for ring, _ in resumed]:
                 raise ChannelDiffersError(channel.path, "rings", chosen, [ring for ring, _ in resumed])
         joined = list(range(header.publishers)) if chosen is None else chosen
@@ -178,7 +177,7 @@ def take_subscriber_slot(
         if resumed is not None:
             cursors = [(ring, cursor, count_of(header, memory, ring, cursor)) for ring, cursor in resumed]
         else:
-            if is_kept:  # killed inside of the join, half of it must not be resumed
+            if is_kept:  # so that a half-done join is not resumed after a kill
                 memory.store32(evicting, 1)
             cursors = join(channel, k, joined, is_kept)
             if kept:
@@ -193,7 +192,8 @@ def take_subscriber_slot(
 
 
 def evict(channel: Attached, k: int) -> int:
-    """Spec 6.11: how many messages the slot had not read, or -1. InvalidArgumentError, IoError."""
+    """Evicts a subscriber (spec 6.11). Returns how many messages it had not read; -1: not known. InvalidArgumentError,
+    IoError."""
     header, memory = channel.header, channel.memory
     if not isinstance(k, int) or not 0 <= k < header.subscribers:
         raise InvalidArgumentError("slot", f"{k!r} is not a subscriber slot: there are {header.subscribers}, from 0 on")
@@ -215,8 +215,8 @@ def evict(channel: Attached, k: int) -> int:
 
 
 def has_job(header: Header, memory: Memory, ring: int, k: int) -> tuple[int, int] | None:
-    """The batch of a worker's gate on a ring, from where to where. None: it has none there, or
-    announced one that it never took (queue.md 6). Without the lock: what was so at some moment."""
+    """Returns the begin and end of worker k's batch on a ring. None: it has none there, or announced one that it never
+    took (queue.md 6). Without the control lock, the result may be out of date."""
     gate = header.gate(ring, k)
     position = memory.load64(gate)  # pairs with take 2 and 5
     end = memory.load64(gate + layout.GATE_TAKEN_END)  # behind the gate; pairs with take 2
@@ -226,7 +226,8 @@ def has_job(header: Header, memory: Memory, ring: int, k: int) -> tuple[int, int
 
 
 def take_worker_slot(channel: Attached, name: str, patience: float = 0) -> WorkerSlot:
-    """Queue 6, after ``check_name``, within so many seconds. NoFreeSlotError, IoError."""
+    """Takes a worker's slot (queue.md 6), waiting up to ``patience`` seconds. The caller has checked the name.
+    NoFreeSlotError, IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
@@ -237,7 +238,7 @@ def take_worker_slot(channel: Attached, name: str, patience: float = 0) -> Worke
         for ring in range(header.publishers):
             gate = header.gate(ring, k)
             found = has_job(header, memory, ring, k)
-            if found and batch is NO_BATCH:  # of the last owner: adopted in its place
+            if found and batch is NO_BATCH:  # the last owner's batch: adopt it where it lies
                 attempts = min(max(0, memory.load32(gate + layout.GATE_ATTEMPTS)) + 1, 2**31 - 1)
                 memory.store32(gate + layout.GATE_ATTEMPTS, attempts)
                 batch = ring, *found, attempts
@@ -248,7 +249,7 @@ def take_worker_slot(channel: Attached, name: str, patience: float = 0) -> Worke
         if memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING):
             memory.store32(slot + layout.SUBSCRIBER_SLOT_EVICTING, 0)  # last; pairs with queue 5, 1 and 7
         channel.wake_publishers()
-        channel.wake_workers()  # they compute their cap again
+        channel.wake_workers()  # so that they compute the cap of their sleep again
         return WorkerSlot(lock, k, epoch, batch, name)
 
     return take_slot(
@@ -257,7 +258,7 @@ def take_worker_slot(channel: Attached, name: str, patience: float = 0) -> Worke
 
 
 def evict_worker(channel: Attached, k: int) -> int:
-    """Queue 7: whether the slot had a job, as 1 or 0. InvalidArgumentError, IoError."""
+    """Evicts a worker (queue.md 7). Returns 1 if it had a job, else 0. InvalidArgumentError, IoError."""
     header, memory = channel.header, channel.memory
     if not isinstance(k, int) or not 1 <= k < header.subscribers:
         raise InvalidArgumentError("slot", f"{k!r} is not a worker's slot: there are {header.workers}, from 1 on")
@@ -283,7 +284,7 @@ def check_max_lag(max_lag: int, capacity: int) -> None:
 def slot_owners(
     channel: Attached, lock: File, slots: Iterable[int], offset: Callable[[int], int]
 ) -> tuple[SlotOwner, ...]:
-    """Of these slots those that a process owns."""
+    """Returns the owners of these slots, without the slots that no process owns."""
     memory, owners = channel.memory, []
     for k in slots:
         if lock.is_locked(offset(k) + layout.CONTROL_SLOT_LOCK):
@@ -295,7 +296,7 @@ def slot_owners(
 def no_free_slot(
     channel: Attached, lock: File, kind: str, name: str, chosen: Sequence[int], offset: Callable[[int], int]
 ) -> NoFreeSlotError:
-    """What to say when none of the chosen slots could be had."""
+    """Returns the error for when none of the chosen slots is free."""
     header, memory = channel.header, channel.memory
     rings, readers = header.producers or header.publishers, header.workers or header.subscribers
     count = rings if kind == "publisher" else readers
@@ -336,13 +337,14 @@ def take_slot(
     take: Callable[[File, int], Slot],
     patience: float = 0,
 ) -> Slot:
-    """Steps 1, 2 and the last of both: locks one of the candidates, and takes it under the control lock."""
+    """Locks one of the candidates, and takes it under the control lock (steps 1, 2 and the last step of 5.2 and
+    5.3)."""
     if channel.wakes:
-        register_waker()  # before it is said in the slot
+        register_waker()  # before the slot says that this process wakes sleepers
     lock = new_lock(channel.file, channel.path)
     try:
         nap, began = RETRY, time.monotonic()
-        give_up = 0.0  # from the first look on: the control lock may have taken long
+        give_up = 0.0  # set after the first try, because waiting for the control lock may have taken long
         while True:
             with control_lock(lock, channel.path):
                 chosen = candidates()
@@ -364,11 +366,11 @@ def take_slot(
 
 
 def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) -> int:
-    """Step 4 of 5.2 and 3 of 5.3: the slot's fields for a new owner; the new epoch."""
+    """Writes the slot's fields for a new owner (step 4 of 5.2, step 3 of 5.3). Returns the new epoch."""
     memory, identity = channel.memory, channel.identity
     length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
     renamed = length != len(name) or name_at(memory, slot) != name
-    if renamed:  # a name that stays is not touched: killed in between, a kept slot would lose it (5.3, 3)
+    if renamed:  # an equal name is left alone: after a kill in between, a kept slot would lose its name (5.3, 3)
         memory.store32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING)
     memory.fence()  # pairs with the acquire fence of 6.12
     if start is not None:
@@ -379,7 +381,7 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
     memory.store64(slot + layout.PUBLISHER_SLOT_ATTACHED_AT, identity.wall_clock())
     if renamed:
         memory.write(slot + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
-    before = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # nobody else raises it: we have both locks
+    before = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # stable: this process holds both locks
     epoch = before + 1 if 0 <= before <= layout.MAX_EPOCH else 1
     memory.store64_plain(slot + layout.PUBLISHER_SLOT_WAKES, epoch if channel.wakes else 0)
     memory.store64(slot + layout.PUBLISHER_SLOT_EPOCH, epoch)  # pairs with 5.4
@@ -389,7 +391,7 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
 
 
 def renew_boot(channel: Attached) -> None:
-    """Spec 5.5, under the control lock."""
+    """Stores the id of this boot, if the file has another one (spec 5.5). The caller holds the control lock."""
     at = channel.header.control_offset + layout.CONTROL_BOOT_ID
     try:
         boot = channel.identity.this_boot().bytes
@@ -398,7 +400,7 @@ def renew_boot(channel: Attached) -> None:
     if channel.memory.read(at, len(boot)) == boot:
         return
     header, memory = channel.header, channel.memory
-    for ring in range(header.clients):  # service 9: what was asked before is nobody's any more
+    for ring in range(header.clients):  # service.md 9: drop the requests from before the boot
         published = memory.load64(header.trailer(ring) + layout.TRAILER_PUBLISHED)
         if 0 <= published < layout.MAX_POSITION and published % header.alignment == 0:
             memory.store64_plain(header.gate(ring, 0) + layout.GATE_COUNT, layout.COUNT_UNKNOWN)
@@ -407,7 +409,7 @@ def renew_boot(channel: Attached) -> None:
 
 
 def give_back(channel: Attached, slot: SubscriberSlot) -> None:
-    """A slot that was taken and is not wanted after all."""
+    """Gives back a slot that was taken but cannot be used."""
     if not slot.kept:
         for ring in range(channel.header.publishers):
             channel.memory.store64(channel.header.gate(ring, slot.slot), layout.NOT_GATING)  # pairs with 6.2, 2
@@ -424,7 +426,7 @@ def check_position(header: Header, ring: int, position: int, what: str) -> None:
 
 
 def consistent_count(header: Header, memory: Memory, ring: int) -> tuple[int, int] | None:
-    """``published`` and its count (spec 6.10); None if the publisher stopped, or died, between its stores."""
+    """Returns ``published`` and its count (spec 6.10); None if the publisher stopped or died between its stores."""
     trailer = header.trailer(ring)
     for _ in range(layout.LOSSY_TRIES):
         done = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)  # pairs with publish 7, the last
@@ -436,7 +438,7 @@ def consistent_count(header: Header, memory: Memory, ring: int) -> tuple[int, in
 
 
 def count_of(header: Header, memory: Memory, ring: int, position: int) -> int:
-    """The count of a position that is a gate (spec 6.5), or -1."""
+    """Returns how many messages lie below a gate's position (spec 6.5), or -1."""
     if header.foreign == "publisher":
         return layout.COUNT_UNKNOWN  # Agrona counts nothing
     trailer, best = header.trailer(ring), None
@@ -457,13 +459,13 @@ def count_of(header: Header, memory: Memory, ring: int, position: int) -> int:
 
 
 def messages_after(header: Header, memory: Memory, ring: int, gate: int) -> int:
-    """How many messages were published after this gate, or -1."""
+    """Returns how many messages were published after this gate, or -1."""
     count, now = count_of(header, memory, ring, gate), consistent_count(header, memory, ring)
     return -1 if count < 0 or now is None else max(0, now[1] - count)
 
 
 def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list[tuple[int, int, int]]:
-    """Spec 6.4."""
+    """Joins a subscriber slot to the chosen rings at their ends (spec 6.4). Returns its cursors."""
     header, memory = channel.header, channel.memory
     try:
         for ring in header.rings_of(slot):
@@ -498,7 +500,7 @@ def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list
 
 
 def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
-    """Spec 6.5."""
+    """Resumes a kept slot at its gates (spec 6.5). Returns (ring, position) of each gate."""
     header, memory = channel.header, channel.memory
     cursors = []
     for ring, gate in gates.items():
@@ -507,7 +509,8 @@ def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
         check_position(header, ring, gate, "the gate of the kept slot")
         published = memory.load64(header.trailer(ring) + header.end_word)  # pairs with publish 7
         claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
-        if not published - header.capacity <= gate <= claimed:  # beyond published: consumed before step 7 was done
+        # A gate may lie beyond published: the reader consumed a message before its publisher did step 7.
+        if not published - header.capacity <= gate <= claimed:
             raise CorruptRingError(ring, gate, f"the gate of the kept slot is not within a lap below {claimed}")
         cursors.append((ring, gate))
     return cursors
@@ -515,17 +518,18 @@ def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Left:
-    """What the last owner of a ring left: what ``check_ring`` found."""
+    """The state in which the last owner of a ring left it, as ``check_ring`` found it."""
 
     ring: int
     published: int
     claimed: int
-    end: int  # of what is committed
-    messages: int  # of these, beyond published
+    end: int  # of the committed records
+    messages: int  # committed messages beyond published
 
 
 def check_ring(header: Header, memory: Memory, ring: int) -> Left:
-    """Spec 6.8, 1 and 3, under the publisher slot's lock: stores nothing. CorruptRingError."""
+    """Checks a ring before its recovery (spec 6.8, steps 1 and 3). Stores nothing. The caller holds the publisher
+    slot's lock. CorruptRingError."""
     trailer, mask = header.trailer(ring), header.capacity - 1
     published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
     claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
@@ -541,7 +545,8 @@ def check_ring(header: Header, memory: Memory, ring: int) -> Left:
 
 
 def store_recovered(header: Header, memory: Memory, left: Left) -> tuple[int, int]:
-    """The rest of spec 6.8: the end of what is published, and how many messages."""
+    """Recovers a ring that ``check_ring`` has checked (the other steps of spec 6.8). Returns the new end of what is
+    published, and the number of messages."""
     trailer, data, mask = header.trailer(left.ring), header.ring(left.ring), header.capacity - 1
     end, claimed = left.end, left.claimed
     if end == left.published:  # 2: nothing is committed there
@@ -561,12 +566,14 @@ def store_recovered(header: Header, memory: Memory, left: Left) -> tuple[int, in
 
 
 def recover(channel: Attached, ring: int) -> tuple[int, int]:
-    """Spec 6.8, under the publisher slot's lock: the end of what is published, and how many messages."""
+    """Recovers a ring (spec 6.8). Returns the new end of what is published, and the number of messages. The caller
+    holds the publisher slot's lock."""
     return store_recovered(channel.header, channel.memory, check_ring(channel.header, channel.memory, ring))
 
 
 def committed(header: Header, memory: Memory, ring: int, start: int, end: int) -> tuple[int, int]:
-    """Walks the committed records from ``start``, at most to ``end``: where they stop, and how many are messages."""
+    """Walks the committed records from ``start`` to ``end`` at most. Returns where they stop, and how many are
+    messages."""
     check_position(header, ring, start, "published")
     stop, messages, bad = memory.walk(header.ring(ring), header.capacity, header.alignment, start, end)
     if bad:
@@ -574,12 +581,12 @@ def committed(header: Header, memory: Memory, ring: int, start: int, end: int) -
     return stop, messages
 
 
-# Reading others' slots
+# Reading the slots of other processes
 
 
 @dataclass(frozen=True)
 class SlotFields:
-    """A slot as others see it (spec 6.12). ``flag`` is ``closed`` of a publisher, ``kept`` of a subscriber."""
+    """A slot as other processes see it (spec 6.12). ``flag``: ``closed`` of a publisher, ``kept`` of a subscriber."""
 
     epoch: int
     flag: bool
@@ -589,7 +596,7 @@ class SlotFields:
 
 
 def read_slot(memory: Memory, slot: int) -> SlotFields | None:
-    """None while the slot's fields change (or an owner died while changing them)."""
+    """Reads a slot's fields (spec 6.12). None if they keep changing, or an owner died while changing them."""
     for _ in range(1000):
         epoch = raw = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # pairs with change_slot (release)
         if not 1 <= epoch <= layout.MAX_EPOCH:
@@ -615,7 +622,7 @@ def read_slot(memory: Memory, slot: int) -> SlotFields | None:
 
 
 def clear_name(channel: Attached, slot: int) -> None:
-    """For forget, under the control lock and the slot's."""
+    """Clears the name of a slot for ``forget``. The caller holds the control lock and the slot's lock."""
     memory = channel.memory
     memory.store32(slot + layout.SUBSCRIBER_SLOT_NAME_LENGTH, CHANGING)
     memory.fence()  # pairs with 6.12

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a channel holds at one moment, for people and programs that look after it (spec/api.md, Stats). Nothing is
-locked or written, so two numbers may be of different moments; each alone is what the file said."""
+"""A snapshot of a channel, for people and programs that monitor it (spec/api.md, Stats).
+
+Reading takes no lock and writes nothing. Each number alone is right, but two numbers may be of different moments.
+"""
 
 from __future__ import annotations
 
@@ -27,39 +29,46 @@ class GateStats:
 
     ring: int
     position: int
+    """The gate: up to where the slot has read, in bytes."""
     lag: int
-    """Bytes from here to what is published; messages, padding and owner records."""
+    """The published bytes that the slot has not read: messages, padding and owner records."""
     lag_messages: int
-    """-1: not known."""
+    """The published messages that the slot has not read; -1: not known."""
 
 
 @dataclass(frozen=True)
 class JobStats:
-    """The job that a worker of a queue has in hand. ``end``: of the batch of which it is the first that is not done.
-    ``attempts``: how often it was handed out since its record was published."""
+    """The job that a worker of a queue has in hand: the first unfinished job of its batch."""
 
     ring: int
     position: int
+    """Where the job begins, in bytes."""
     end: int
+    """Where the worker's batch ends, in bytes."""
     attempts: int
+    """How often the job was handed out since its record was published."""
     busy_since: int
-    """ns of CLOCK_MONOTONIC; 0: not known."""
+    """When the worker began, in ns of CLOCK_MONOTONIC; 0: not known."""
     busy_for: int
-    """ns"""
+    """How long the worker has been busy, in ns."""
 
 
 @dataclass(frozen=True)
 class SlotStats:
-    """What slots of both kinds have. ``state``: ``away`` is one whose owner died or went; ``foreign`` is stock
-    Agrona's; of a queue ``returns`` is the last publisher slot, ``shared`` subscriber slot 0.
-    ``epoch`` -1: its fields are changing, or its owner died while it changed them."""
+    """The fields of both publisher and subscriber slots."""
 
     slot: int
     state: State
+    """``unused``: never owned. ``live``: a process owns it. ``away``: its owner died or left. ``foreign``: a stock
+    Agrona process owns it. In a queue, the last publisher slot is ``returns``, and subscriber slot 0 is ``shared``."""
     epoch: int
+    """How many owners the slot has had. -1: its fields are changing, or its owner died while it changed them."""
     name: str
+    """The name that the last owner gave; may be empty."""
     pid: int
+    """The process id of the last owner, in its own pid namespace."""
     attached_at: int
+    """When the last owner took the slot, in ns since 1970."""
 
 
 @dataclass(frozen=True)
@@ -67,36 +76,42 @@ class SubscriberStats(SlotStats):
     """A subscriber slot."""
 
     kept: bool
+    """Whether the slot keeps its position without an owner."""
     evicting: bool
+    """Whether the slot was evicted and has no new owner yet."""
     discarded: int
-    """Messages that evictions of this slot lost."""
+    """How many unread messages evictions of this slot have lost."""
     in_hand: JobStats | None
-    """Of a worker that has a job, dead or not."""
+    """Queues: the job that the worker, alive or dead, has in hand."""
     gates: tuple[GateStats, ...]
-    """Of the rings that it holds back."""
+    """The gates of the rings that the slot reads."""
     outstanding: int = NOT_KNOWN
-    """Of a client of a service: its calls without a final reply; else -1."""
+    """Services: the client's calls without a final reply; else -1."""
     expired: int = NOT_KNOWN
-    """Of a client of a service: its calls that ended as expired; else -1."""
+    """Services: the client's calls that ended as expired; else -1."""
 
 
 @dataclass(frozen=True)
 class PublisherStats(SlotStats):
-    """A publisher slot and its ring, which has the same number. ``state``: ``closed`` properly; ``away``: its owner
-    died. Of a foreign publisher's ring ``messages`` is -1."""
+    """A publisher slot and its ring, which has the same number. The ``state`` is ``closed`` after a proper close, and
+    ``away`` if the owner died."""
 
     start: int
+    """Where the first record of the last owner lies, in bytes."""
     published: int
+    """The end of the published records, in bytes."""
     claimed: int
+    """The end of the claimed space, in bytes."""
     messages: int
+    """How many messages were published; -1 in a stock Agrona publisher's ring."""
     blocked_since: int
-    """ns of CLOCK_MONOTONIC; 0: not held back."""
+    """Since when the publisher has found no room, in ns of CLOCK_MONOTONIC; 0: it is not held back."""
     blocked_for: int
-    """ns; 0: not held back."""
+    """For how long the publisher has found no room, in ns; 0: it is not held back."""
     blocked_length: int
-    """Bytes of the record that found no room; 0: not held back."""
+    """Bytes of the record that found no room; 0: the publisher is not held back."""
     blocked_by: tuple[int, ...]
-    """The subscriber slots that hold it back."""
+    """The subscriber slots that hold the publisher back."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +127,7 @@ class CounterStats:
 
 @dataclass(frozen=True)
 class Stats:
-    """A channel. ``successor``: 0; 1: it was replaced; 2: its name was removed."""
+    """A snapshot of a channel, as ``Channel.stats`` returns it."""
 
     path: str
     id: UUID
@@ -122,20 +137,23 @@ class Stats:
     foreign: str | None
     created_at: int
     successor: int
+    """0; 1: the channel was replaced; 2: its name was removed."""
     publishers: tuple[PublisherStats, ...]
     subscribers: tuple[SubscriberStats, ...]
     counters: tuple[CounterStats, ...]
     clients: int = 0
-    """Of a service, as the next three."""
+    """Services: the largest number of clients."""
     delivery: str = "at-most-once"
+    """Services: "at-most-once" or "at-least-once"."""
     max_outstanding: int = 0
+    """Services: how many calls one client may have under way at once."""
     serving: int = 0
-    """The epoch of the server that serves; another one than that of subscriber slot 0: none does."""
+    """Services: the epoch of the running server. If it differs from the epoch of subscriber slot 0, no server runs."""
 
 
 class Look:
-    """Reads a mapped file. ``locked``: whether a process has the lock on a byte of it. What lies beyond ``length``, of
-    a file that was cut, is left out."""
+    """Reads the statistics from a mapped file. ``locked(byte)`` tells whether a process holds the lock on that byte.
+    Slots and rings beyond the end of a truncated file are left out."""
 
     def __init__(self, header: Header, memory: Memory, locked: Callable[[int], bool]) -> None:
         self.header, self.memory, self.locked, self.length = header, memory, locked, memory.length
@@ -179,7 +197,7 @@ class Look:
             since = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE)) if live and there else 0
             wanted = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_LENGTH)) if since else 0
             holders = tuple(self.holders(k, wanted)) if since else ()
-            if not holders:  # they have made room; the publisher has not looked yet
+            if not holders:  # there is room by now, but the publisher has not noticed yet
                 since = wanted = 0
             yield PublisherStats(
                 k,
@@ -199,7 +217,7 @@ class Look:
             )
 
     def holders(self, ring: int, wanted: int) -> Iterator[int]:
-        """The slots whose gate leaves no room for a record of ``wanted`` bytes (spec 6.2, 5)."""
+        """Yields the slots whose gate leaves no room for a record of ``wanted`` bytes (spec 6.2, 5)."""
         header, memory = self.header, self.memory
         gates = [(memory.load64(header.gate(ring, k)), k) for k in header.gating(ring)]
         published = memory.load64(header.trailer(ring) + header.end_word)
@@ -232,7 +250,7 @@ class Look:
             )
 
     def calls(self, k: int) -> tuple[int, int]:
-        """Of a client: those outstanding, and those that expired."""
+        """Returns how many calls of a client are outstanding, and how many expired."""
         header, memory = self.header, self.memory
         ring = header.rings_of(k)[0]
         if header.trailer(ring) + header.trailer_length > self.length:
@@ -255,7 +273,7 @@ class Look:
         return None
 
     def gates(self, k: int) -> Iterator[GateStats]:
-        """The gate is loaded first, so that the lag is never too small."""
+        """Yields the gates of slot ``k``. Loads each gate before ``published``, so that no lag is too small."""
         header, memory = self.header, self.memory
         for ring in header.rings_of(k):
             trailer = header.trailer(ring)
@@ -268,12 +286,12 @@ class Look:
             if position >= 0:
                 known = count >= 0 and header.foreign is None and not header.is_queue
                 behind = max(0, done - count) if known else NOT_KNOWN
-                if header.is_queue and k == 0:  # nobody counts there: the jobs that nobody has taken
+                if header.is_queue and k == 0:  # slot 0 has no count, so count the jobs that no worker has taken
                     behind = messages_after(header, memory, ring, position)
                 yield GateStats(ring, position, max(0, published - position), behind)
 
     def counters(self) -> Iterator[CounterStats]:
-        """The walk of spec 8."""
+        """Walks the allocated counters (spec 8)."""
         header, memory = self.header, self.memory
         for i in range(header.counters):
             metadata = header.counter_metadata_offset + layout.COUNTER_METADATA_STRIDE * i
@@ -306,17 +324,17 @@ def state_of(foreign: bool, live: bool, fields: SlotFields, gone: State) -> Stat
 
 
 def fields_of(memory: Memory, slot: int) -> SlotFields:
-    """Epoch -1 stands for a slot whose fields are changing, or whose owner died while it changed them."""
+    """Returns the slot's fields; with epoch -1 if they are changing, or the owner died while it changed them."""
     return read_slot(memory, slot) or CHANGING
 
 
 def monotonic() -> int:
-    """The clock of ``blocked_since``, in ns (spec 6.2, 5)."""
+    """Returns the time of the clock that ``blocked_since`` uses, in ns (spec 6.2, 5)."""
     return time.monotonic_ns() - namespace_offset()
 
 
 def namespace_offset() -> int:
-    """How far a time namespace has shifted CLOCK_MONOTONIC, in ns."""
+    """Returns by how much this process's time namespace shifts CLOCK_MONOTONIC, in ns."""
     try:
         words = Path("/proc/self/timens_offsets").read_text("ascii").split()
         seconds, nanoseconds = words[words.index("monotonic") + 1 :][:2]

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 class Subscriber(_core.Subscriber, Reader):
-    """Reads the rings that it chose. Made by ``Channel.subscriber``; single-threaded; a context manager that closes.
+    """Reads the messages of chosen rings. Made by ``Channel.subscriber``.
 
-    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away,
-    TwoThreadsError if another thread is inside or a handler calls back, ViewAliveError while an export of a message
-    outlives its handler, CorruptRingError once for a ring that breaks the rules (the other rings go on),
-    ChannelReplacedError now and then while nothing comes, if another channel has got the name (the subscriber works as
-    before).
+    A subscriber is a context manager: leaving the ``with`` block closes it. It is not thread-safe. Concurrent use, and
+    a call from inside a handler, are detected on a best-effort basis and raise TwoThreadsError.
+
+    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the slot was taken away, and
+    ViewAliveError while a memoryview or array of a message outlives the message's handler. A damaged ring raises
+    CorruptRingError once; the other rings go on. A method that waits raises ChannelReplacedError if another channel has
+    the name now; the subscriber still works.
     """
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name", "_readable")
@@ -53,13 +55,14 @@ class Subscriber(_core.Subscriber, Reader):
 
     @property
     def name(self) -> str:
-        """The name that it was made with."""
+        """The name that the subscriber was made with."""
         return self._name
 
     def forget(self) -> None:
-        """Closes, and gives up a kept slot for good: it holds no publisher back any more.
+        """Closes the subscriber and gives up its kept slot, which then holds no publisher back.
 
-        InvalidArgumentError if the publisher is foreign (spec 6.15): Agrona computes with the slot's position.
+        Raises InvalidArgumentError for an inbox, whose slot is always kept, and if the publisher is a stock Agrona
+        process, which needs the slot's position (spec 6.15).
         """
         self._check_idle()
         if self._channel.foreign:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files, folders and locks: what the operating system is asked for (spec 3.1, 3.2, 5.1)."""
+"""Files, folders and locks: the calls to the operating system (spec 3.1, 3.2, 5.1)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ CONTROL_LOCK_PATIENCE = 5.0
 
 
 def channel_path(name: str | os.PathLike[str]) -> str:
-    """The absolute path that a channel's name stands for (spec 3.1); what contains a ``/`` is a path already.
+    """Returns the absolute path of the channel with this name (spec 3.1). A ``name`` with a ``/`` is a path already.
 
-    InvalidArgumentError if it is neither a name nor a path.
+    Raises InvalidArgumentError if it is neither a valid name nor a path.
     """
     text = os.fspath(name)
     if "/" not in text:
@@ -59,7 +59,7 @@ def default_folder() -> str:
 
 
 def check_folder(path: str, create: bool) -> None:
-    """Makes the folder of names if asked to, and refuses the default one if others could have put files there."""
+    """Makes the folder of names if ``create``. Refuses the default folder if other users could have put files there."""
     folder = os.path.dirname(path)
     default = folder == default_folder()
     if create and folder == os.path.dirname(channel_path("any")):
@@ -84,7 +84,7 @@ def check_folder(path: str, create: bool) -> None:
 
 
 def failed(call: str, error: OSError, path: str) -> OSError:
-    """The error of this package for a failed system call."""
+    """Returns this package's error for a failed system call."""
     number = error.errno or errno.EIO
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return AccessDeniedError(path, f"{call}: {os.strerror(number)}")
@@ -117,8 +117,8 @@ def open_file(path: str, read_only: bool = False) -> File:
 def create_file(
     path: str, length: int, mode: int, any_file_system: bool, replace: bool, make: Callable[[File], None]
 ) -> None:
-    """A whole new file under its name, or nothing (spec 3.2): ``make(file)`` fills it and attaches to it before it has
-    the name.
+    """Makes a new file atomically: under its name there is a complete file or none (spec 3.2). ``make(file)`` fills the
+    file and attaches to it before it gets the name.
 
     ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """
@@ -127,7 +127,7 @@ def create_file(
         raise ChannelExistsError(path)
     folder, base = os.path.split(path)
     unique = f"{folder}/.{base.removesuffix('.ring')}.{secrets.token_hex(8)}.tmp"
-    named = True  # it may be: an interrupt can come at any time
+    named = True  # assumed until known, because an interrupt can come at any time
     try:
         file, named = open_new(folder, unique)
         try:
@@ -162,7 +162,7 @@ def create_file(
 
 
 def open_new(folder: str, unique: str) -> tuple[File, bool]:
-    """A new file, and whether it has the unique name (where there are no nameless files)."""
+    """Makes a new file, nameless if the file system can do that. Returns it, and whether it has the unique name."""
     try:
         return File(folder, os.O_TMPFILE | os.O_RDWR, 0o600), False
     except OSError as error:
@@ -175,7 +175,8 @@ def open_new(folder: str, unique: str) -> tuple[File, bool]:
 
 
 def link(file: File, path: str) -> None:
-    """Gives a nameless file its name: linkat of /proc/self/fd/N, which os.link does only with a folder descriptor."""
+    """Gives a nameless file its name, by linkat of /proc/self/fd/N. os.link calls linkat only if it gets the descriptor
+    of a folder."""
     descriptors = File("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.link(str(file.fileno()), path, src_dir_fd=descriptors.fileno(), follow_symlinks=True)
@@ -186,10 +187,10 @@ def link(file: File, path: str) -> None:
 def reserve(file: File, length: int, path: str) -> None:
     status = os.fstatvfs(file.fileno())
     free = status.f_bavail * status.f_frsize
-    if status.f_blocks and free < length:  # no blocks at all: a file system without a limit
+    if status.f_blocks and free < length:  # f_blocks is 0 on a file system without a limit
         raise NoSpaceError(path, length, free)
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if most != resource.RLIM_INFINITY and most < length:  # beyond it comes SIGXFSZ
+    if most != resource.RLIM_INFINITY and most < length:  # a write beyond this limit would raise SIGXFSZ
         raise NoSpaceError(path, length, most)
     try:
         os.posix_fallocate(file.fileno(), 0, length)
@@ -200,7 +201,7 @@ def reserve(file: File, length: int, path: str) -> None:
 
 
 def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool) -> None:
-    """Spec 3.1. UnsuitableFileSystemError."""
+    """Checks that a channel may lie on this file system (spec 3.1). UnsuitableFileSystemError."""
     if any_file_system:
         return
     kind = file_system_type(file.fileno())
@@ -249,7 +250,7 @@ def remove(path: str, around: Callable[[], AbstractContextManager[None]]) -> Non
 
 
 def new_lock(file: File, path: str) -> File:
-    """A description of its own of the attached file (spec 5.1)."""
+    """Opens the attached file again, for a file description with locks of its own (spec 5.1)."""
     try:
         return file.reopen()
     except OSError as error:
@@ -257,7 +258,7 @@ def new_lock(file: File, path: str) -> File:
 
 
 def control_lock(lock: File, path: str) -> Held:
-    """Holds the channel's control lock, for a ``with``; IoError (EAGAIN) after 5 s."""
+    """Takes the channel's control lock for a ``with`` block. IoError (EAGAIN) after 5 s."""
     at = layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK
     try:
         held = lock.hold(at, CONTROL_LOCK_PATIENCE)
@@ -269,7 +270,7 @@ def control_lock(lock: File, path: str) -> Held:
 
 
 def is_locked(lock: File, at: int, path: str) -> bool:
-    """Whether another description has the lock on byte ``at``. IoError."""
+    """Returns whether another file description holds the lock on byte ``at``. IoError."""
     try:
         return lock.is_locked(at)
     except OSError as error:
@@ -277,7 +278,7 @@ def is_locked(lock: File, at: int, path: str) -> bool:
 
 
 def test_locks(file: File, path: str) -> None:
-    """The self-test of spec 5.1: a lock taken through one description is seen through a second one."""
+    """Tests that a lock taken through one file description is seen through another (spec 5.1)."""
     at = layout.HEADER_LENGTH + layout.CONTROL_LOCK_TEST
     first, second = new_lock(file, path), new_lock(file, path)
     try:

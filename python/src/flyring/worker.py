@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the jobs of a queue (spec/api.md, spec/queue.md)."""
+"""Worker: takes the jobs of a queue (spec/api.md, spec/queue.md)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 class Worker(_core.Worker, Closing):
-    """Takes jobs from all rings of a queue. Made by ``Channel.worker``; single-threaded; a context manager that
-    closes.
+    """Takes jobs from all rings of a queue. Made by ``Channel.worker``.
 
-    All methods raise ClosedError after ``close`` and in a forked child, SlotLostError if the worker was evicted,
-    TwoThreadsError if another thread is inside or a handler calls back, ViewAliveError while a job of ``take`` is
-    neither done nor released and while an export of a job outlives it, CorruptRingError once for a ring that breaks the
-    rules (the other rings go on), ChannelReplacedError now and then while nothing comes, if another channel has got the
-    name (the worker works as before).
+    A worker is a context manager: leaving the ``with`` block closes it. It is not thread-safe, except for ``drain``.
+    Concurrent use, and a call from inside a handler, are detected on a best-effort basis and raise TwoThreadsError.
+
+    All methods raise ClosedError after ``close`` and in a forked child, and SlotLostError if the worker was evicted.
+    They raise ViewAliveError while a job from ``take`` is neither done nor released, and while a memoryview or array of
+    a job outlives the job. A damaged ring raises CorruptRingError once; the other rings go on. A method that waits
+    raises ChannelReplacedError if another channel has the name now; the worker still works.
     """
 
     __slots__ = ("__weakref__", "_channel", "_lock", "_name", "_readable")
@@ -59,23 +60,25 @@ class Worker(_core.Worker, Closing):
 
     @property
     def name(self) -> str:
-        """The name that it was made with."""
+        """The name that the worker was made with."""
         return self._name
 
     def __iter__(self) -> Jobs:
-        """Jobs, waiting for each. A job is done when the loop asks for the next one; it is released if the loop ends by
-        an exception or a ``break``. The loop ends when the queue has ended, or the worker drains."""
+        """Iterates over jobs, and waits for each. A job is done when the loop asks for the next one. The job is
+        released if the loop ends by an exception or a ``break``. The loop ends when the queue has ended or the worker
+        drains."""
         return Jobs(self)
 
     def __aiter__(self) -> AsyncJobs:
-        """As ``for job in worker``, in the event loop that runs."""
+        """Like ``for job in worker``, in the running event loop."""
         return AsyncJobs(self)
 
     async def receive(self, timeout: float | None = None) -> _core.Job | None:
-        """``take`` in the event loop that runs (asyncio's, uvloop or trio): one job, or None if there was none within
-        ``timeout`` seconds (None: no limit), or the worker drains. One that is cancelled has taken nothing.
+        """Like ``take``, in the running event loop (asyncio, uvloop or trio). Returns one job, or None if none came
+        within
+        ``timeout`` seconds (None: no limit) or the worker drains. If the task is cancelled, no job was taken.
 
-        For one task at a time (TwoThreadsError).
+        Raises TwoThreadsError if another task waits in this worker.
         """
         self._check_idle()
         give_up = time.monotonic() + check_timeout(timeout)
@@ -89,7 +92,7 @@ class Worker(_core.Worker, Closing):
         return job
 
     async def _receive_or_end(self) -> _core.Job | None:
-        """One job; None if nothing more is to come."""
+        """Waits for one job; returns None at the end of the queue."""
         readable = self._get_readable()
         await readable.give_others_a_turn()
         while (job := self.take()) is None:
@@ -106,11 +109,12 @@ class Worker(_core.Worker, Closing):
             return self._readable
 
     def _check_replaced(self) -> None:
-        """Spec 6.13. The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
         self._channel._check_replaced()
 
     def _recover_returns(self) -> None:
-        """Recovers the returns ring, whose last owner died, under the lock of its slot. The C core calls it."""
+        """Recovers the returns ring, whose last owner died. The C core calls it, and holds the lock of the ring's
+        slot."""
         attached = self._channel._attached
         recover(attached, attached.header.publishers - 1)
 
@@ -121,7 +125,7 @@ class Worker(_core.Worker, Closing):
 
 
 class OneByOne:
-    """What both iterators share: the job that the loop has."""
+    """The base of both iterators: holds the job that the loop works on."""
 
     __slots__ = ("_job", "_worker")
 
@@ -135,15 +139,15 @@ class OneByOne:
             job.done()
 
     def __del__(self) -> None:
-        """The loop was left by an exception, or a ``break``."""
+        """Releases the job when the loop was left by an exception or a ``break``."""
         job = self._job
         if job is not None and job._open:
-            with contextlib.suppress(FlyringError):  # a job that stays in hand is the worker's, as after each release
+            with contextlib.suppress(FlyringError):  # if it cannot be released now, the worker keeps it in hand
                 job.release()
 
 
 class Jobs(OneByOne):
-    """``for job in worker``."""
+    """The iterator of ``for job in worker``."""
 
     __slots__ = ()
 
@@ -159,7 +163,7 @@ class Jobs(OneByOne):
 
 
 class AsyncJobs(OneByOne):
-    """``async for job in worker``."""
+    """The iterator of ``async for job in worker``."""
 
     __slots__ = ()
 

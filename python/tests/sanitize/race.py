@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ThreadSanitizer over publish and poll of the C core (publish.c says what that proves), and mutants that it must find.
+"""Runs publish and poll of the C core under ThreadSanitizer (see publish.c), and mutants that it must find.
 
 Needs clang, Python's headers and its library. Usage: race.py [--part K/N]: only every N-th mutant, from number K on.
 The last line is "N passed, M failed".
@@ -19,9 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CORE = HERE.parents[1] / "core"
-LIBRARY = f"python{sysconfig.get_config_var('LDVERSION')}"  # here: sysconfig is not safe for two threads at first
+LIBRARY = f"python{sysconfig.get_config_var('LDVERSION')}"  # here: its first use is not thread-safe
 
-# name: file of the core, the line's comment, what it says there, what it says in the mutant
+# name: file of the core, the line's comment, the text there, the text in the mutant
 MUTANTS = {
     "commit-relaxed": ("ring.h", r"6: pairs with poll 1", "STORE32_RELEASE", "STORE32_RELAXED"),
     "length-relaxed": ("poll.c", r"6\.9, 1: once; pairs", "LOAD32_ACQUIRE", "LOAD32_RELAXED"),
@@ -38,7 +38,7 @@ def build(name: str, work: Path) -> Path:
     if name in MUTANTS:
         file, comment, right, wrong = MUTANTS[name]
         text = (tree / "core" / file).read_text()
-        # The comment may stand on the line after the access.
+        # The comment may be on the line after the access.
         mutant, changes = re.subn(rf"{right}(?=[^;]*;?[^;]*/\* {comment})", wrong, text)
         if changes != 1:
             raise SystemExit(f"the mutant {name} changes {file} in {changes} places")

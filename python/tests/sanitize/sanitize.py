@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python tests against an extension built with AddressSanitizer and UndefinedBehaviorSanitizer (gcc's).
 
-Usage: PYTHON sanitize.py WORK-FOLDER [PYTEST-ARGUMENT ...], PYTHON being one that has what the tests need. The
-extension is built into WORK-FOLDER/site, which comes before whatever PYTHON has installed.
+Usage: PYTHON sanitize.py WORK-FOLDER [PYTEST-ARGUMENT ...], where PYTHON has the packages that the tests need. The
+extension is built into WORK-FOLDER/site, which comes before PYTHON's installed packages.
 
-- The interpreter is not instrumented: so the runtime is preloaded, and PYTHONMALLOC=malloc makes its objects visible.
-- Leaks are not looked for: CPython itself frees neither its static types nor its interned strings at exit.
+- The interpreter is not instrumented, so the runtime is preloaded, and PYTHONMALLOC=malloc makes its objects visible.
+- Leak detection is off, because CPython does not free its static types and interned strings at exit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPTIONS = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     "PYTHONMALLOC": "malloc",
 }
-# 32 bytes behind an allocation: the runtime is there, and heeded.
+# Reads 32 bytes behind an allocation, which must fail if the runtime is active.
 OVER_READ = """
 import ctypes
 libc = ctypes.CDLL(None)
@@ -33,7 +33,7 @@ libc.memcpy(ctypes.create_string_buffer(64), ctypes.c_void_p(libc.malloc(64) + 3
 
 
 def build(work: Path) -> Path:
-    source, site = work / "source", work / "site"  # a copy: setuptools builds in its source folder
+    source, site = work / "source", work / "site"  # a copy, because setuptools builds in its source folder
     for folder in (source, site):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(PYTHON, source, ignore=shutil.ignore_patterns("build", "*.so", "*.egg-info", "__pycache__", ".*"))

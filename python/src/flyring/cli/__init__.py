@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``flyring``, for people and scripts that look after channels (spec/api.md).
+"""The command ``flyring``, for people and scripts that operate channels (spec/api.md).
 
-Exit status: 0 done and nothing is wrong; 1 done, and something is; 2 not possible or wrong usage.
+Exit status: 0: done, and no fault was found. 1: done, but a fault was found. 2: not possible, or wrong usage.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ NOT_POSSIBLE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status; ``arguments`` without the program's name (None: those of this process)."""
+    """Runs the command and returns its exit status. ``arguments``: without the program's name (None: those of this
+    process)."""
     options = parse(arguments)
     try:
         status = run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read our output wants no more of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's last flush does not fail
         return 0
     except KeyboardInterrupt:
         return 130
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     top = parser()
     options, rest = top.parse_known_args(arguments)
-    if options.command == "call":  # argparse takes no words between options and behind them
+    if options.command == "call":  # argparse does not accept positional arguments after options
         options.fields += [word for word in rest if not word.startswith("-")]
         rest = [word for word in rest if word.startswith("-")]
     if rest:
@@ -99,8 +100,9 @@ def parser() -> argparse.ArgumentParser:
 
     top = argparse.ArgumentParser(
         prog="flyring",
-        description="Looks after Flyring channels: files that processes pass messages through.",
-        epilog="Exit status: 0 nothing is wrong, 1 something is, 2 not possible. NAME is a channel's name or path.",
+        description="Shows, checks and manages Flyring channels: files through which processes pass messages.",
+        epilog="Exit status: 0: no fault found; 1: a fault found (see each command); 2: not possible, or wrong usage. "
+        "NAME is a channel's name or path.",
         allow_abbrev=False,
     )
 
@@ -115,52 +117,61 @@ def parser() -> argparse.ArgumentParser:
         return one
 
     def line_command(name: str, text: str) -> argparse.ArgumentParser:
-        """One without --json."""
+        """Adds a command without --json."""
         return commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
 
-    one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a whole channel")
+    one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a valid channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
-    one = command("info", "show header, slots, positions and counters; status 1 if the header breaks a rule")
+    one = command("info", "show header, slots, positions and counters; status 1 if the header is not valid")
     one.add_argument("name", metavar="NAME")
-    one.add_argument("--fields", action="store_true", help="also every field of the file, by its name in the layout")
-    one = command("check", "say which rule of the layout is broken, and what the dead left; status 1 if one is broken")
+    one.add_argument("--fields", action="store_true", help="also show every field of the file, by its layout name")
+    one = command(
+        "check",
+        "check a file against the layout's rules, and show leftovers of dead owners; status 1 if a rule is broken",
+    )
     one.add_argument("name", metavar="NAME")
-    one = command("recover", "free what the dead left, and leave the living alone; status 1 if something could not be")
+    one = command(
+        "recover",
+        "free what dead owners hold, without touching live ones; status 1 if that was not possible everywhere",
+    )
     one.add_argument("name", metavar="NAME")
-    creating.add_arguments(command("create", "make a channel"))
-    one = command("rm", "remove names of channels; status 1 if one was refused, because a process owns a slot of it")
+    creating.add_arguments(command("create", "create a channel"))
+    one = command("rm", "remove names of channels; status 1 if one was refused, such as one that is in use")
     one.add_argument("names", metavar="NAME", nargs="+")
-    one.add_argument("--force", action="store_true", help="also if a process owns a slot of it")
+    one.add_argument("--force", action="store_true", help="also remove channels that are in use")
     one = command("evict", "take a subscriber slot away from its owner, alive or dead")
     one.add_argument("name", metavar="NAME")
-    one.add_argument("slot", metavar="SLOT", type=int, help="its number, as info shows it")
+    one.add_argument("slot", metavar="SLOT", type=int, help="the number of the slot, as info shows it")
     one = line_command(
-        "tail", "follow a channel live, as JSON lines, disturbing nobody; status 1 if messages were lost"
+        "tail", "print the messages of a channel live, without holding publishers back; status 1 if messages were lost"
     )
     one.add_argument("name", metavar="NAME")
     one.add_argument("--table", action="store_true", help="print aligned columns instead of JSON lines")
-    one.add_argument("--since-start", action="store_true", help="begin with what is still in the ring")
-    one.add_argument("--message", metavar="NAME", action="append", default=[], help="only these; may be given again")
+    one.add_argument("--since-start", action="store_true", help="begin with the oldest message still in the ring")
+    one.add_argument(
+        "--message", metavar="NAME", action="append", default=[], help="only messages of this name; may be repeated"
+    )
     one.add_argument(
         "--where",
         metavar="FIELD=VALUE",
         action="append",
         default=[],
-        help="only messages of which this holds; also != < <= > >=, and a.b inside a composite; may be given again",
+        help="only messages whose FIELD has this VALUE; also != < <= > >=; a.b is a field of a composite; may be "
+        "repeated",
     )
-    one.add_argument("--count", metavar="N", type=int, help="end after so many")
-    one.add_argument("--ring", metavar="K", type=int, help="only this ring")
+    one.add_argument("--count", metavar="N", type=int, help="end after N messages")
+    one.add_argument("--ring", metavar="K", type=int, help="only messages of this ring")
     one.add_argument(
         "--read-only",
         action="store_true",
-        help="write nothing into the channel, not even that it sleeps: look every millisecond instead",
+        help="open the channel for reading only; look for messages every millisecond instead of sleeping",
     )
-    one = line_command("publish", "publish JSON lines as tail prints them; status 1 if a line was refused")
+    one = line_command("publish", "publish JSON lines in the format of tail; status 1 if a line was refused")
     one.add_argument("name", metavar="NAME")
     one.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
     one.add_argument("--name", dest="as_name", metavar="PUBLISHER", default="", help="the publisher's name")
     calling.add_arguments(
-        line_command("call", "call a service, and print the answer as JSON; status 1 if the call ended in another way")
+        line_command("call", "call a service, and print the answer as JSON; status 1 if the call ended without one")
     )
-    add_arguments(line_command("sbe", "read an SBE schema: make a Python module of it, or check it"))
+    add_arguments(line_command("sbe", "generate a Python module from an SBE schema, or check the schema"))
     return top

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which publisher is held back, since when, and by which subscribers; which kept slots without an owner have unread
-messages (spec 6.2, 5)."""
+"""Sentences about waiting: publishers that are held back (spec 6.2, 5), kept slots without an owner, jobs in hand."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from .report import seconds_text
 
 
 def blocked(stats: Stats) -> Iterator[str]:
-    """A sentence for each publisher that waits for room."""
+    """Yields a sentence for each publisher that waits for room."""
     for ring in stats.publishers:
         if not ring.blocked_since:
             continue
@@ -29,13 +28,13 @@ def holder(slot: SubscriberStats, noun: str) -> str:
         return "jobs that no worker has taken"
     if slot.state == "foreign":
         return f"subscriber {slot.slot} (stock Agrona)"
-    owner = f"pid {slot.pid}" if slot.state == "live" else "nobody owns it"
+    owner = f"pid {slot.pid}" if slot.state == "live" else "no process owns it"
     free = ": flyring evict frees it" if slot.kept and slot.state != "live" else ""
     return f"{noun} {slot.slot} ({slot.name or 'no name'}, {owner}{', kept' if slot.kept else ''}{free})"
 
 
 def waiting(stats: Stats) -> Iterator[str]:
-    """A sentence for each kept slot that nobody owns and for which something waits."""
+    """Yields a sentence for each kept slot that no process owns and that has unread messages."""
     for slot in stats.subscribers:
         rings = [gate for gate in slot.gates if gate.lag]
         if not slot.kept or slot.state in ("live", "foreign") or not rings:
@@ -48,7 +47,7 @@ def waiting(stats: Stats) -> Iterator[str]:
                 yield f"{count} wait for a server in ring {where}"
             continue
         if slot.state == "shared" and not any(gate.lag_messages for gate in rings):
-            continue  # padding
+            continue  # the lag is only padding
         known = all(gate.lag_messages >= 0 for gate in rings)
         what = f"{sum(gate.lag_messages for gate in rings)} messages" if known else "messages"
         where = ", ".join(str(gate.ring) for gate in rings)
@@ -57,11 +56,11 @@ def waiting(stats: Stats) -> Iterator[str]:
             continue
         who = f"subscriber {slot.slot} ({slot.name or 'no name'})"
         do = "" if stats.foreign else "; flyring evict frees them"
-        yield f"{who} is kept and nobody owns it: {what} wait in ring {where}{do}"
+        yield f"{who} is kept and no process owns it: {what} wait in ring {where}{do}"
 
 
 def working(stats: Stats) -> Iterator[str]:
-    """A sentence for each worker of a queue that has a job in hand, dead or not."""
+    """Yields a sentence for each worker of a queue, alive or dead, that has a job in hand."""
     for slot in stats.subscribers:
         job = slot.in_hand
         if job is None:

@@ -32,18 +32,18 @@ ENDS = (ServiceError, ExpiredError, ServerGoneError, CancelledError, ClosedError
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME")
-    command.add_argument("fields", metavar="FIELD=VALUE", nargs="*", help="of the message; a.b inside a composite")
-    command.add_argument("--message", metavar="M", help="the request, by its name in the channel's schema")
+    command.add_argument("fields", metavar="FIELD=VALUE", nargs="*", help="a field of the request; a.b in a composite")
+    command.add_argument("--message", metavar="M", help="the name of the request's message in the channel's schema")
     command.add_argument("--json", metavar="TEXT", dest="body", help="the message's body as JSON, instead of fields")
-    command.add_argument("--type", metavar="N", type=int, help="of raw bytes")
-    command.add_argument("--hex", metavar="BYTES", help="raw bytes, as hexadecimal digits")
-    command.add_argument("--text", metavar="TEXT", help="raw bytes, as UTF-8")
+    command.add_argument("--type", metavar="N", type=int, help="the type of a request of raw bytes")
+    command.add_argument("--hex", metavar="BYTES", help="a request of raw bytes, as hexadecimal digits")
+    command.add_argument("--text", metavar="TEXT", help="a request of raw bytes, as UTF-8 text")
     command.add_argument("--timeout", metavar="SECONDS", type=float, default=5.0, help="default: 5")
-    command.add_argument("--stream", action="store_true", help="the answer is a stream: every item is a line")
+    command.add_argument("--stream", action="store_true", help="ask for a stream, and print each item as a line")
 
 
 def call(options: argparse.Namespace) -> int:
-    """Status 1 if the call ended in another way than by an answer; it is said which."""
+    """Runs the command. Returns status 1 if the call ended without an answer, and prints the error."""
     with Channel.open(options.name) as channel:
         schema = Schema.of(channel) if channel.schema is not None else None
         try:
@@ -68,7 +68,7 @@ def answers(client: Client, payload: bytes, kind: int | None, options: argparse.
 
 
 def line_of(answer: Answer, schema: Schema | None) -> Json:
-    """One that cannot be decoded is shown as it is."""
+    """Returns the answer as a JSON object; an answer that cannot be decoded is shown raw."""
     classes = {} if schema is None else {one.TEMPLATE_ID: one for one in schema.messages.values()}
     if answer.type in classes:
         try:
@@ -80,7 +80,7 @@ def line_of(answer: Answer, schema: Schema | None) -> Json:
 
 
 def request_of(options: argparse.Namespace, schema: Schema | None) -> tuple[bytes, int | None]:
-    """Payload and type. InvalidArgumentError, SbeError."""
+    """Returns the request's payload and type. InvalidArgumentError, SbeError."""
     given = [name for name in ("message", "hex", "text") if getattr(options, name) is not None]
     if len(given) != 1:
         raise InvalidArgumentError("message", "say what the request is: --message, or --hex, or --text")
@@ -112,11 +112,12 @@ def raw(options: argparse.Namespace) -> bytes:
     try:
         return bytes.fromhex(options.hex)
     except ValueError:
-        raise InvalidArgumentError("hex", f"{options.hex!r} is no even number of hexadecimal digits") from None
+        raise InvalidArgumentError("hex", f"{options.hex!r} is not an even number of hexadecimal digits") from None
 
 
 def body_of(message: model.Message, fields: list[str]) -> dict[str, Any]:
-    """What ``a.b=VALUE`` and the like say. A choice of a set that is not named is false."""
+    """Returns the message's body as given by arguments like ``a.b=VALUE``. Choices of sets that are not named are
+    false."""
     body: dict[str, Any] = {}
     for part in message.fields:
         if isinstance(part.type, model.Set):

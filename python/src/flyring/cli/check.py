@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring check``: walks every structure of a file and says which rule of spec/channel.md is broken, and where."""
+"""``flyring check``: checks every structure of a file against the rules of spec/channel.md."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .slots import check_control, check_slots
 from .zeros import check_zeros
 
 RINGS = {None: RingCheck, "publisher": WrittenByForeign, "subscriber": ReadByForeign}
-TRIES = 3  # what is being changed may seem wrong for a moment; what is wrong stays so
+TRIES = 3  # a structure that is being changed may look wrong for a moment, but not three times
 PAUSE = 0.005  # seconds
 
 
 def check(name: str, as_json: bool) -> int:
-    """Status 1 if a rule is broken; what the dead left is no broken rule."""
+    """Runs the command. Returns status 1 if a rule is broken. Leftovers of dead owners do not break a rule."""
     with open_image(name) as image:
         findings = examine(image)
         if (look := image.look()) is not None:
@@ -48,7 +48,7 @@ def check(name: str, as_json: bool) -> int:
 
 
 def examine(image: Image) -> Findings:
-    """Where a process is attached, what is found counts if it is found each time."""
+    """Checks the file. While a process is attached, a finding counts only if each of several checks makes it."""
     attached = image.attached()
     findings = check_once(image)
     for _ in range(TRIES - 1):
@@ -62,7 +62,7 @@ def examine(image: Image) -> Findings:
 
 
 def one_for_each_death(found: list[Finding]) -> Iterator[Finding]:
-    """A subscriber that died has a gate in each of its rings: that is one finding."""
+    """Joins the findings about the gates of a dead subscriber, which has one in each of its rings, into one."""
     gates: dict[str | None, list[Finding]] = {}
     for finding in found:
         if (finding.severity, finding.kind) == ("left", "gate"):
@@ -99,7 +99,7 @@ def check_once(image: Image) -> Findings:
 
 
 def check_header(image: Image, findings: Findings) -> None:
-    """The rules of 3.3 in their order; what else the table of 4.2 says; the schema."""
+    """Checks the rules of 3.3 in their order, then the other rules of the table of 4.2, then the schema."""
     if image.problem is not None:
         field = getattr(image.problem, "field", None)
         offset = getattr(layout, f"HEADER_{field.upper()}", 0) if field else 0
@@ -118,7 +118,7 @@ def check_header(image: Image, findings: Findings) -> None:
             offset = header.schema_offset + error.start
             findings.broken("schema", "4.2", offset, f"the schema is not UTF-8: {error.reason}", "replace the channel")
     if image.another_boot():
-        findings.notes.append("last written in another boot, or on another machine: nobody of then is alive")
+        findings.notes.append("last written in another boot, or on another machine: all owners from then are gone")
 
 
 def show(image: Image, findings: Findings, broken: int) -> None:
@@ -128,4 +128,4 @@ def show(image: Image, findings: Findings, broken: int) -> None:
         print(f"note   {printable(note)}{f' ({times} times)' if times > 1 else ''}")
     left = len(findings.found) - broken
     verdict = f"{broken} broken rules" if broken else "no broken rule"
-    print(f"{printable(image.path)}: {verdict}, {left} things left by the dead, {findings.records} records walked")
+    print(f"{printable(image.path)}: {verdict}, {left} leftovers of dead owners, {findings.records} records walked")

@@ -14,7 +14,7 @@ _LONGEST = 60
 
 
 class Table:
-    """Prints rows in batches, so that columns are as wide as they need be; titles when other columns follow."""
+    """Prints rows in batches, so that it knows how wide the columns must be. Prints titles when the columns change."""
 
     def __init__(self, schema: model.SchemaModel | None) -> None:
         messages = () if schema is None else schema.messages
@@ -24,7 +24,7 @@ class Table:
         self._last = ""
 
     def add(self, line: dict[str, Any]) -> None:
-        """A line as lines.py makes it."""
+        """Adds a line as lines.py makes it."""
         where = [str(line[key]) for key in _WHERE]
         if "message" in line:
             name, body = line["message"], line["body"]
@@ -41,7 +41,7 @@ class Table:
             lengths = ([len(cell) for cell in cells] for cells in rows)
             widths = [max(column) for column in zip(before, *lengths, strict=True)]
             if widths != before and name == self._last:
-                self._last = "\n"  # the titles again, as the columns have moved
+                self._last = "\n"  # print the titles again, because the columns have moved
             self._widths[name] = widths
         for name, cells in self._rows:
             if name != self._last:
@@ -61,7 +61,8 @@ class Table:
 
 
 def _columns(message: model.Message) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """The path of each, and whether it stands to the right. No constants; of a group only how many entries it has."""
+    """Yields the path of each column, and whether it is aligned to the right. Leaves out constants, and shows only the
+    number of entries of a group."""
     yield from _of_fields(message.fields, ())
     yield from (((group.name,), True) for group in message.groups)
     yield from (((data.name,), False) for data in message.data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring check`` says of the counters section (spec 4.8, 8)."""
+"""The part of ``flyring check`` for the counters section (spec 4.8, 8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_counters(header: Header, memory: Memory, findings: Findings) -> None:
         elif state == layout.COUNTER_METADATA_STATE_UNUSED:
             unused = i if unused is None else unused
         elif unused is not None:
-            what = f"it has the state {state}, but counter {unused} before it was never used: nobody finds it"
+            what = f"it has the state {state}, but counter {unused} before it was never used: readers stop there"
             findings.broken("counter", "8", metadata, what, "replace the channel", **where)
         if state == layout.COUNTER_METADATA_STATE_ALLOCATED:
             check_allocated(memory, metadata, i, findings)
@@ -58,12 +58,12 @@ def check_allocated(memory: Memory, metadata: int, i: int, findings: Findings) -
 
 
 def check_reclaimed(memory: Memory, metadata: int, i: int, findings: Findings) -> None:
-    """A free that its caller did not live to end leaves the key, or leaves the counter unusable."""
+    """Looks for a free that its caller did not finish: the key is left, or the counter stays unusable."""
     where = {"slot": f"counter {i}"}
     if memory.load64(metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE) == NEVER:
         offset = metadata + layout.COUNTER_METADATA_FREE_FOR_REUSE
-        what = "a free was begun and not ended: nobody can allocate the counter again"
-        findings.left("free-for-reuse", "8", offset, what, "flyring recover ends it", **where)
+        what = "a free was begun and not finished: the counter cannot be allocated again"
+        findings.left("free-for-reuse", "8", offset, what, "flyring recover finishes it", **where)
     elif any(memory.read(metadata + layout.COUNTER_METADATA_KEY, layout.COUNTER_METADATA_KEY_LENGTH)):
         offset = metadata + layout.COUNTER_METADATA_KEY
         findings.broken("key", "8", offset, "the key of a freed counter is not zero", "harmless", **where)

@@ -15,26 +15,28 @@ NUMBERS = ("publishers", "subscribers", "producers", "workers", "clients", "max-
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """What is not given has the default of spec/api.md."""
+    """Adds the options of ``Channel.create``; their defaults are those of spec/api.md."""
     command.add_argument("name", metavar="NAME")
     command.add_argument("--kind", required=True, choices=("inbox", "broadcast", "queue", "service"))
     command.add_argument(
-        "--capacity", metavar="BYTES", type=size, help="of one ring: a power of two; also 64KiB, 1MiB, 1GiB"
+        "--capacity", metavar="BYTES", type=size, help="the size of each ring, a power of two, such as 65536 or 64KiB"
     )
     for name in NUMBERS:
         command.add_argument(f"--{name}", metavar="N", type=int)
-    command.add_argument("--delivery", choices=("at-most-once", "at-least-once"), help="of a service")
-    command.add_argument("--foreign", choices=("publisher", "subscriber"), help="the end that is stock Agrona's")
+    command.add_argument("--delivery", choices=("at-most-once", "at-least-once"), help="services only")
+    command.add_argument(
+        "--foreign", choices=("publisher", "subscriber"), help="the end at which a stock Agrona process is"
+    )
     command.add_argument("--schema", metavar="FILE", help="an SBE schema")
     command.add_argument("--mode", metavar="OCTAL", type=octal, help="permission bits of the file; default 0600")
-    command.add_argument("--any-file-system", action="store_true", help="do not insist on one that is known to suit")
+    command.add_argument("--any-file-system", action="store_true", help="also allow file systems not known to work")
 
 
 def size(text: str) -> int:
-    """``4096`` or ``1MiB``, in bytes."""
+    """Parses a size like ``4096`` or ``1MiB``; returns bytes."""
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
     if match is None or match[2] not in UNITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 65536, 64KiB, 1MiB or 1GiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 65536, 64KiB, 1MiB or 1GiB")
     return int(match[1]) * UNITS[match[2]]
 
 
@@ -42,7 +44,7 @@ def octal(text: str) -> int:
     try:
         return int(text, 8)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no octal number; write 0600 or 0660") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an octal number; write 0600 or 0660") from None
 
 
 def create(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from .report import print_json
 
 def evict(name: str, slot: int, as_json: bool) -> int:
     with Channel.open(name, any_file_system=True) as channel:
-        known = 0 <= slot < channel.subscribers and channel.foreign is None  # else evict says why not
+        known = 0 <= slot < channel.subscribers and channel.foreign is None  # else Channel.evict raises the error
         before = owner(channel._attached, slot) if known else {}
         had = channel.evict(slot)
         queue, server = channel.kind == "queue", channel.kind == "service" and slot == 0
@@ -24,7 +24,7 @@ def evict(name: str, slot: int, as_json: bool) -> int:
         print_json({"path": channel.path, "slot": slot, **before} | more)
         return 0
     was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"
-    held = f"held back rings {before['rings']}" if before["rings"] else "held nobody back"
+    held = f"held back rings {before['rings']}" if before["rings"] else "held no publisher back"
     if queue:
         job = "had a job, which goes to another worker" if had else "had no job"
         print(f"worker {slot} ({was}) {job}, and is evicted")
@@ -38,7 +38,7 @@ def evict(name: str, slot: int, as_json: bool) -> int:
 
 
 def owner(channel: Attached, k: int) -> dict[str, Any]:
-    """Whose slot it is, before it is taken away."""
+    """Describes the slot's owner, before the slot is taken away."""
     header, memory = channel.header, channel.memory
     fields = fields_of(memory, header.subscriber_slot(k))
     lock = new_lock(channel.file, channel.path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring info --fields``: every field of the header, the slots, the trailers and the counters in use, by its name in
-spec/layout.toml, with its offset in the file and what it holds."""
+"""``flyring info --fields``: every field of the header, slots, trailers and used counters. Each has its name in
+spec/layout.toml, its offset in the file, and its value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .image import Image
 
 @dataclass(frozen=True)
 class Field:
-    """``place`` says which one: ``publisher_slot 0``, ``trailer 3``, ``gate 1 of ring 3``."""
+    """One field. ``place`` is the structure that has it: ``publisher_slot 0``, ``trailer 3``, ``gate 1 of ring 3``."""
 
     place: str
     name: str
@@ -26,7 +26,7 @@ class Field:
 
 
 def fields(image: Image) -> Iterator[Field]:
-    """In the order of the file, as far as it goes."""
+    """Yields the fields in the order of the file, up to its end if it was truncated."""
     header, memory = image.header, image.memory
     if header is None or memory is None:
         return
@@ -44,7 +44,7 @@ def fields(image: Image) -> Iterator[Field]:
 
 
 def tables(header: Header, memory: Memory) -> Iterator[tuple[str, str, int]]:
-    """What to call it, its table of layout.toml, and where it starts."""
+    """Yields each structure of the file: what to call it, its table in layout.toml, and its offset."""
     yield "header", "header", 0
     yield "control", "control", header.control_offset
     for slot in range(header.publishers):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring check`` says of a channel with a stock Agrona process at one end (spec 6.15)."""
+"""The part of ``flyring check`` for channels with a stock Agrona process at one end (spec 6.15)."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ UNTOUCHED = [(0, 0)] + [(-1, 0)] * (layout.BOUNDARIES - 1)
 
 
 def check_foreign_slots(header: Header, memory: Memory, findings: Findings) -> None:
-    """Nobody takes the foreign end's slot, and slot 0 is never evicted."""
+    """Checks that no process took the foreign end's slot, and that slot 0 was not evicted."""
     offset = header.subscriber_slot(0) + layout.SUBSCRIBER_SLOT_EVICTING
     if memory.load32(offset) == 1:
-        what = "the slot is evicted, but Agrona computes with its position"
+        what = "the slot is evicted, but Agrona needs its position"
         findings.broken("evicting", "6.15", offset, what, MAKE_ANEW, slot="subscriber 0")
     slot = header.publisher_slot(0) if header.foreign == "publisher" else header.subscriber_slot(0)
     epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)
     if epoch != 0:
         what = f"the {header.foreign} is foreign, but its slot was taken {epoch} times"
-        findings.broken("foreign", "6.15", slot, what, "find out who writes to this file", slot=f"{header.foreign} 0")
+        findings.broken(
+            "foreign", "6.15", slot, what, "find out which program writes to this file", slot=f"{header.foreign} 0"
+        )
 
 
 class ForeignRing(RingCheck):
-    """What holds whichever end is foreign."""
+    """The checks that apply with either end foreign."""
 
     def head_cache(self) -> None:
-        """A gate that the writer has seen, and not so old that Agrona's sums in 32 bits overflow."""
+        """Checks that head_cache is a gate that the writer has seen, and recent enough for Agrona's 32-bit sums."""
         words, at = self.words, layout.TRAILER_HEAD_CACHE
-        newest = self.memory.load64(self.trailer + at)  # it was stored before what claimed was
+        newest = self.memory.load64(self.trailer + at)  # was stored before the claimed that was read
         if not self.is_position(words.head_cache) or words.head_cache > words.gates[0] >= 0:
             what = f"head_cache is {words.head_cache}, which the gate ({words.gates[0]}) has never been"
         elif words.claimed - newest > self.header.capacity:
             what = f"head_cache is {newest}, more than a lap below claimed {words.claimed}"
         else:
             return
-        self.broken("head-cache", "6.15", at, what, "a stock writer would overwrite what was not read, or stop")
+        self.broken("head-cache", "6.15", at, what, "a stock writer would overwrite unread messages, or stop")
 
 
 class ReadByForeign(ForeignRing):
-    """A ring that Agrona reads: no owner records."""
+    """A ring that Agrona reads: it has no owner records."""
 
     def run(self) -> None:
         super().run()
@@ -51,7 +53,7 @@ class ReadByForeign(ForeignRing):
         position = self.words.boundaries[0][0]
         if position != layout.NOT_GATING:
             what = f"boundary[0] is {position}, but Agrona may take the trailer's first word for a record's length"
-            self.broken("boundary", "6.15", layout.TRAILER_BOUNDARY, what, "its reader gets a message that nobody sent")
+            self.broken("boundary", "6.15", layout.TRAILER_BOUNDARY, what, "its reader gets a false message")
 
     def walk(self) -> Walk:
         return WalkWithoutOwners(self.header, self.memory, self.ring, self.findings)
@@ -66,7 +68,7 @@ class WalkWithoutOwners(Walk):
 
 
 class WrittenByForeign(ForeignRing):
-    """A ring that Agrona writes: ``claimed`` is all that it says, and its owner is never known to be dead."""
+    """A ring that Agrona writes: only its ``claimed`` is stored, and no lock tells whether its owner is alive."""
 
     def run(self) -> None:
         self.read()
@@ -90,12 +92,12 @@ class WrittenByForeign(ForeignRing):
             if value != 0:
                 what = f"{name} is {value}, but a foreign publisher never stores it"
                 at = getattr(layout, f"TRAILER_{name.upper()}")
-                self.broken("foreign", "6.15", at, what, "find out who writes to this file")
+                self.broken("foreign", "6.15", at, what, "find out which program writes to this file")
         for e, found in enumerate(words.boundaries):
             if found != UNTOUCHED[e]:
                 what = f"boundary[{e}] is {found[0]} with count {found[1]}, but a foreign publisher never stores it"
                 at = layout.TRAILER_BOUNDARY_STRIDE * e
-                self.broken("foreign", "6.15", at, what, "find out who writes to this file")
+                self.broken("foreign", "6.15", at, what, "find out which program writes to this file")
 
     def zero_behind(self) -> None:
         claimed = self.words.claimed
@@ -103,18 +105,19 @@ class WrittenByForeign(ForeignRing):
         length = self.memory.load32(at + layout.RECORD_LENGTH)
         self.memory.fence()
         if length > 0 and self.memory.load64(self.trailer + layout.TRAILER_CLAIMED) == claimed:
-            what = f"there is a record of {length} bytes at claimed {claimed}, where the next one will be"
+            what = f"there is a record of {length} bytes at claimed {claimed}, where the next record will start"
             do = "the subscriber takes stale bytes for a message; replace the channel, write with a one to one ring"
             self.findings.broken("zero-behind", "6.15", at, what, do, ring=self.ring, position=claimed)
 
 
 class WalkOfAgrona(Walk):
-    """From the gate to ``claimed``. Overwriting is not announced, but nothing is written at or above the gate."""
+    """Walks from the gate to ``claimed``. Agrona does not announce overwriting, but never overwrites the bytes from the
+    gate on."""
 
     unfinished = False
 
     def run_from_gate(self, end: int) -> bool:
-        """True if every record is whole."""
+        """Walks to ``end``. Returns whether every record is complete."""
         self.boundaries, self.start, self.marks = {}, None, {}
         self.load(end, end)
         return self.segment(min(self.floor, end), end) and not self.unfinished
@@ -126,7 +129,8 @@ class WalkOfAgrona(Walk):
         return min(self.floor, end)
 
     def record(self, position: int, end: int) -> int:
-        """A claim holds 0 and then its negative length until it is committed; claims are committed in any order."""
+        """Checks one record. Until a claim is committed, its length is 0 and then negative. Claims may be committed in
+        any order."""
         length: int = RECORD.unpack_from(self.window, position - self.window_at)[0]
         if length > 0:
             return super().record(position, end)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A channel's file as it is, whole or not: opened and mapped for reading only, never changed (spec 3.3, 4).
+"""A channel's file as it is, valid or not: opened and mapped for reading only, never changed (spec 3.3, 4).
 
-Words are read through a mapping, because only aligned loads are never torn while others write (spec 1).
+Words are read through the mapping, because only aligned loads cannot tear while another process writes (spec 1).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ..system import channel_path, check_folder, failed
 
 @dataclass(frozen=True)
 class Image:
-    """What could be read of a file. ``problem``: why attaching would refuse it, or None.
+    """The readable part of a file. ``problem``: the error that attaching would raise, or None.
 
-    ``header`` is None if not even the dimensions can be believed; ``memory`` is None if there is nothing to map. A file
-    that was cut is mapped as far as it goes: ``covers`` says what is there.
+    ``header`` is None if even the dimensions are invalid. ``memory`` is None if there is nothing to map. A truncated
+    file is mapped up to its end; ``covers`` tells whether a range is there.
     """
 
     path: str
@@ -43,25 +43,26 @@ class Image:
         return self.memory is not None and offset >= 0 and offset + length <= self.memory.length
 
     def locked(self, at: int, length: int = 1) -> bool:
-        """Whether a process has a lock on these bytes of the file. Works with a descriptor for reading as well."""
+        """Returns whether a process holds a lock on these bytes. A read-only descriptor is enough."""
         return self.file is not None and self.file.is_locked(at, length)
 
     def control_locked(self) -> bool:
         return self.locked(layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK)
 
     def attached(self) -> bool:
-        """Whether a process owns a slot, or changes one. A foreign end holds no lock, and counts as there (6.15)."""
+        """Returns whether a process owns a slot, or changes one. A foreign end holds no lock, and counts as attached
+        (6.15)."""
         header = self.header
         return header is not None and bool(header.foreign or self.locked(header.control_offset, header.control_length))
 
     def look(self) -> Look | None:
-        """What Stats are read through, if there is anything to read."""
+        """Returns the reader of the channel's Stats; None without a usable header."""
         if self.header is None or self.memory is None:
             return None
         return Look(self.header, self.memory, self.locked)
 
     def another_boot(self) -> bool:
-        """Whether an earlier boot, or another machine, wrote last (5.5)."""
+        """Returns whether the file was last written in an earlier boot, or on another machine (5.5)."""
         at = layout.HEADER_LENGTH + layout.CONTROL_BOOT_ID
         if self.memory is None or not self.covers(at, 16):
             return False
@@ -71,7 +72,8 @@ class Image:
 
 @contextlib.contextmanager
 def open_image(name: str) -> Iterator[Image]:
-    """NoSuchChannelError, AccessDeniedError, IoError, InvalidArgumentError; any other trouble is ``problem``."""
+    """Opens a file for a ``with`` block. Raises NoSuchChannelError, AccessDeniedError, IoError or InvalidArgumentError;
+    any other fault becomes the image's ``problem``."""
     path = channel_path(name)
     check_folder(path, create=False)
     try:
@@ -110,8 +112,8 @@ def read_image(file: File, path: str) -> Image:
 
 
 def parse(page: bytes, size: int, path: str) -> tuple[Header | None, FlyringError | None]:
-    """The header, and what is wrong with it. One whose length or checksum is wrong is still believed if all of its
-    fields agree with each other."""
+    """Returns the header, and the error in it. A header with a wrong length or checksum is still used if its fields are
+    consistent."""
     try:
         return Header.parse(page, size, path), None
     except FlyringError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring info``: what a channel is, and who is attached."""
+"""``flyring info``: the header, slots, positions and counters of a channel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS = (
 
 
 def info(name: str, as_json: bool, with_fields: bool) -> int:
-    """Status 1 if attaching would refuse the file."""
+    """Runs the command. Returns status 1 if attaching to the file would fail."""
     with open_image(name) as image:
         document = describe(image)
         words = list(fields(image)) if with_fields else []
@@ -67,7 +67,7 @@ def describe(image: Image) -> dict[str, Any]:
 def show(document: dict[str, Any]) -> None:
     print(printable(document["path"]))
     if document["problem"]:
-        print(f"NOT A WHOLE CHANNEL: {printable(document['problem']['message'])}")
+        print(f"NOT A VALID CHANNEL: {printable(document['problem']['message'])}")
     header = document["header"]
     if header is None:
         return
@@ -91,7 +91,7 @@ def show(document: dict[str, Any]) -> None:
         print("  boot       last written in another boot, or on another machine")
     if document["successor"]:
         what = "another channel has its name" if document["successor"] == 1 else "its name was removed"
-        print(f"  replaced   {what}; processes that have this file go on with it")
+        print(f"  replaced   {what}; processes that are attached to this file still use it")
     show_slots("publisher", document["publishers"])
     show_slots("subscriber", document["subscribers"])
     for line in document["waits"]:
@@ -104,7 +104,7 @@ def show(document: dict[str, Any]) -> None:
 
 
 def show_slots(kind: str, slots: list[dict[str, Any]]) -> None:
-    # An inbox keeps slot 0 from the start: it is worth a line before anybody took it.
+    # Slot 0 of an inbox is kept from creation, so it is shown even before its first owner.
     used = [slot for slot in slots if slot["state"] != "unused" or slot.get("kept") or slot.get("gates")]
     print(f"\n{len(used)} of {len(slots)} {kind} slots used")
     if not used:
@@ -130,11 +130,11 @@ def row(kind: str, slot: dict[str, Any]) -> tuple[object, ...]:
 def server_text(document: dict[str, Any]) -> str:
     slot = document["subscribers"][0] if document["subscribers"] else None
     if slot is None or slot["state"] != "live":
-        return "none lives"
+        return "none is running"
     serves = "serves" if document["serving"] == slot["epoch"] else "was evicted, or is taking its place"
     return f"{slot['name'] or 'no name'}, pid {slot['pid']}, {serves}"
 
 
 def lag(gate: dict[str, Any]) -> str:
-    """In messages, where they are counted."""
+    """Returns the lag in messages if these are counted, else in bytes."""
     return f"{gate['lag']} bytes" if gate["lag_messages"] < 0 else f"{gate['lag_messages']} messages"

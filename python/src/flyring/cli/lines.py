@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as JSON lines (spec/messages.md 4): what ``flyring tail`` prints and ``flyring publish`` reads."""
+"""Messages as JSON lines (spec/messages.md 4), as ``flyring tail`` prints and ``flyring publish`` reads them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def raw_line(message: Message) -> Json:
 
 
 def printable_text(payload: bytes) -> str | None:
-    """The payload as UTF-8, if it can be shown."""
+    """Returns the payload as text, or None if it is not printable UTF-8."""
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
@@ -38,17 +38,17 @@ def _where(message: Message) -> Json:
 
 
 class RefusedLineError(ValueError):
-    """What is wrong with a line."""
+    """A line that cannot be published, with the reason."""
 
 
 def parse_line(line: bytes, schema: Schema | None) -> tuple[bytes, int]:
-    """Payload and type. RefusedLineError, or SbeError with message and field."""
+    """Returns the payload and type of a line. RefusedLineError, or SbeError with message and field."""
     try:
         given = json.loads(line.decode("utf-8"), parse_constant=_refuse)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise RefusedLineError(f"it is no JSON: {error}") from None
+        raise RefusedLineError(f"it is not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise RefusedLineError("it is no JSON object")
+        raise RefusedLineError("it is not a JSON object")
     if "message" in given:
         return _typed(given, schema)
     if "data" in given or "text" in given:
@@ -63,7 +63,7 @@ def _refuse(name: str) -> NoReturn:
 def _typed(given: Json, schema: Schema | None) -> tuple[bytes, int]:
     name = given["message"]
     if schema is None:
-        raise RefusedLineError(f"the channel has no schema: nothing is known of a message {name!r}")
+        raise RefusedLineError(f"the channel has no schema, so there is no message {name!r}")
     if not isinstance(name, str) or name not in schema.messages:
         raise RefusedLineError(f"there is no message {name!r} in the schema, but {', '.join(schema.messages)}")
     message = schema.messages[name]

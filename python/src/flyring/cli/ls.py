@@ -16,7 +16,7 @@ SUFFIX = ".ring"
 
 
 def ls(folder: str | None, as_json: bool) -> int:
-    """Status 1 if a ``.ring`` file is no whole channel."""
+    """Runs the command. Returns status 1 if a ``.ring`` file is not a valid channel."""
     where = folder or os.environ.get("FLYRING_DIR") or default_folder()
     channels: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
@@ -43,7 +43,7 @@ def entries(folder: str, must_exist: bool) -> list[str]:
     except FileNotFoundError as error:
         if must_exist:
             raise failed("listdir", error, folder) from error
-        return []  # there was never a channel
+        return []  # the first channel makes the folder
     except OSError as error:
         raise failed("listdir", error, folder) from error
 
@@ -73,12 +73,12 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def published(rings: list[PublisherStats]) -> int:
-    """What publishers have published: a job that was given back is none of it."""
+    """Returns how many messages publishers have published. Released jobs in the returns ring do not count again."""
     return sum(max(0, ring.messages) for ring in rings if ring.state != "returns")
 
 
 def dimensions(channel: dict[str, Any]) -> str:
-    """Without the returns ring and the shared slot of a queue. Of a service its clients."""
+    """Returns the dimensions as text. Leaves out the returns ring and the shared slot of a queue."""
     if channel["kind"] == "service":
         return f"{channel['publishers'] // 2} clients"
     more = 1 if channel["kind"] == "queue" else 0
@@ -109,4 +109,4 @@ def show(folder: str, channels: list[dict[str, Any]], others: list[dict[str, Any
             )
         )
     for one in others:
-        print(f"not whole: {printable(one['reason'])}")
+        print(f"not valid: {printable(one['reason'])}")

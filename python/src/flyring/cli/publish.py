@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring publish``: publishes JSON lines such as ``flyring tail`` prints (spec/api.md, spec/messages.md 4)."""
+"""``flyring publish``: publishes JSON lines in the format of ``flyring tail`` (spec/api.md, spec/messages.md 4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .report import printable
 
 
 def publish(name: str, file: str | None, as_name: str = "") -> int:
-    """Status 1 if a line was refused; it is said which and why, and the others are published."""
+    """Runs the command. Prints each refused line's number and the reason, publishes the others, and returns status 1 if
+    a line was refused."""
     with Channel.open(name) as channel:
         schema = Schema.of(channel) if channel.schema is not None else None
         with open(file, "rb") if file is not None else nullcontext(sys.stdin.buffer) as lines:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring recover``: frees what the dead left, under the locks that say that they are dead (spec 5, 6.7, 6.8).
+"""``flyring recover``: frees what dead owners hold (spec 5, 6.7, 6.8).
 
-Each slot is checked under the control lock and its own; a slot whose lock is refused has a living owner and is left
-alone. Killed anywhere, it can be run again.
+Each slot is checked under the control lock and the slot's own lock. If the slot's lock is held, its owner is alive, and
+the slot is left alone. After a kill at any point, the command can be run again.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .report import print_json, printable
 
 @dataclass
 class Outcome:
-    """What was done, what could not be, and which owners are alive."""
+    """The result: what was recovered, what could not be recovered, and which owners are alive."""
 
     done: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, Any]] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
-    """Of a queue: dead workers whose job waits for another one."""
+    """Queues: dead workers whose job waits for another worker."""
 
 
 def recover(name: str, as_json: bool) -> int:
-    """Status 1 if something could not be recovered."""
+    """Runs the command. Returns status 1 if something could not be recovered."""
     with Channel.open(name, any_file_system=True) as channel:
         outcome = recover_channel(channel._attached)
     with open_image(channel.path) as image:
@@ -54,7 +54,7 @@ def recover(name: str, as_json: bool) -> int:
         if outcome.jobs:
             print(f"died with a job in hand, which the next worker takes over: {', '.join(outcome.jobs)}")
         if broken:
-            print(f"{broken} broken rules are left, which recovering does not mend: see flyring check")
+            print(f"{broken} broken rules are left, which recover cannot repair: see flyring check")
         elif not outcome.done and not outcome.failed and not outcome.jobs:
             print("there was nothing to recover")
     return 1 if outcome.failed or broken else 0
@@ -65,11 +65,11 @@ def recover_channel(channel: Attached) -> Outcome:
     lock = new_lock(channel.file, channel.path)
     try:
         if header.foreign:
-            outcome.live.append(f"{header.foreign} 0 (foreign)")  # it has no lock that could be tested: 6.15
+            outcome.live.append(f"{header.foreign} 0 (foreign)")  # a foreign end has no lock to test (6.15)
         for k in range(header.subscribers) if header.foreign != "subscriber" else ():
             with control_lock(lock, channel.path):
                 if header.is_queue and k == 0:
-                    continue  # it is shared: nobody owns it
+                    continue  # the shared slot has no owner
                 free = drop_announcements if header.is_queue else retire
                 recover_slot(channel, lock, header.subscriber_slot(k), f"subscriber {k}", outcome, free, k)
         for k in range(header.publishers) if header.foreign != "publisher" else ():
@@ -85,24 +85,22 @@ def recover_channel(channel: Attached) -> Outcome:
 def recover_slot(
     channel: Attached, lock: File, slot: int, where: str, outcome: Outcome, body: Any, number: int
 ) -> None:
-    """Under the control lock: ``body`` if no process owns the slot."""
+    """Calls ``body`` under the slot's lock if no process owns the slot. The caller holds the control lock."""
     if not lock.try_lock(slot + layout.CONTROL_SLOT_LOCK):
         outcome.live.append(where)
         return
     try:
         length = channel.memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
-        if not 0 <= length <= layout.MAX_NAME_LENGTH:  # counts as no name (5.2, 2); now all see none
+        if not 0 <= length <= layout.MAX_NAME_LENGTH:  # counts as no name (5.2, 2)
             clear_name(channel, slot)
-            outcome.done.append(
-                {"action": "name", "where": where, "what": "the name that was being changed is now none"}
-            )
+            outcome.done.append({"action": "name", "where": where, "what": "a half-changed name was cleared"})
         body(channel, number, where, outcome)
     finally:
         lock.unlock(slot + layout.CONTROL_SLOT_LOCK)
 
 
 def free_ring(channel: Attached, ring: int, where: str, outcome: Outcome) -> None:
-    """6.8, under the publisher slot's lock; a ring that its owner closed is as it must be."""
+    """Recovers a ring (6.8), under the publisher slot's lock. A ring that its owner closed needs nothing."""
     header, memory = channel.header, channel.memory
     trailer = header.trailer(ring)
     published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
@@ -129,12 +127,13 @@ def free_ring(channel: Attached, ring: int, where: str, outcome: Outcome) -> Non
 
 
 def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
-    """6.7, under the subscriber slot's lock. A kept slot stays, unless it was evicted; so does that of 6.15."""
+    """Retires a slot (6.7), under its lock. Leaves kept slots that were not evicted, and the slot of a foreign end
+    (6.15)."""
     header, memory = channel.header, channel.memory
     gates = {ring: memory.load64(header.gate(ring, k)) for ring in header.rings_of(k)}
     slot = header.subscriber_slot(k)
     evicted = memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0
-    server = header.is_service and k == 0  # its gates stay, or requests are lost (service 9)
+    server = header.is_service and k == 0  # its gates stay, because they guard unread requests (service.md 9)
     if header.foreign or server or (memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) and not evicted):
         for ring, gate in gates.items():
             claimed = memory.load64(header.trailer(ring) + layout.TRAILER_CLAIMED)
@@ -151,11 +150,12 @@ def retire(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
         memory.store64(header.gate(ring, k), layout.NOT_GATING)
     channel.wake_publishers()
     rings = [ring for ring, gate in gates.items() if gate != layout.NOT_GATING]
-    outcome.done.append({"action": "retire", "where": where, "what": f"it held back rings {rings}, and does no more"})
+    outcome.done.append({"action": "retire", "where": where, "what": f"it no longer holds back rings {rings}"})
 
 
 def drop_announcements(channel: Attached, k: int, where: str, outcome: Outcome) -> None:
-    """Queue 6, under the worker slot's lock: a job that it had in hand stays for the worker that adopts it."""
+    """Drops jobs that a dead worker announced but never took (queue.md 6), under its slot's lock. A job in its hand
+    stays for the worker that adopts it."""
     header, memory = channel.header, channel.memory
     for ring in range(header.publishers):
         gate = header.gate(ring, k)
@@ -166,12 +166,12 @@ def drop_announcements(channel: Attached, k: int, where: str, outcome: Outcome) 
             outcome.jobs.append(where)
         elif memory.compare_and_set64(gate, position, layout.NOT_GATING):
             channel.wake_publishers()
-            what = f"it had announced a job of ring {ring}, and never took it: it holds nobody back any more"
+            what = f"it had announced a job of ring {ring} and never took it, and no longer holds that ring back"
             outcome.done.append({"action": "announced", "where": where, "ring": ring, "what": what})
 
 
 def end_frees(channel: Attached, outcome: Outcome) -> None:
-    """8: a counter whose free was cut could never be allocated again."""
+    """Finishes interrupted frees of counters (8), so that these can be allocated again."""
     header, memory = channel.header, channel.memory
     for i in range(header.counters):
         metadata = header.counter_metadata_offset + layout.COUNTER_METADATA_STRIDE * i
@@ -182,4 +182,6 @@ def end_frees(channel: Attached, outcome: Outcome) -> None:
             value = header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * i
             memory.add64(value + layout.COUNTER_VALUE_REGISTRATION_ID, 1)
             memory.write(at, struct.pack("<q", channel.identity.wall_clock() // 1_000_000))
-            outcome.done.append({"action": "counter", "where": f"counter {i}", "what": "a free that was cut is ended"})
+            outcome.done.append(
+                {"action": "counter", "where": f"counter {i}", "what": "an interrupted free is finished"}
+            )

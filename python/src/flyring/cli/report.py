@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands say: findings, tables, and text that is safe to print."""
+"""The output of the commands: findings, tables, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ Severity = Literal["broken", "left"]
 
 @dataclass(frozen=True)
 class Finding:
-    """``broken``: a rule of the spec does not hold. ``left``: what an owner that died, or was evicted, left behind."""
+    """One result of a check. ``broken``: a rule of the spec is broken. ``left``: a leftover of an owner that died or
+    was evicted."""
 
     severity: Severity
     kind: str
     """A stable word for scripts, such as ``gate-range``."""
     section: str
-    """Of spec/channel.md."""
+    """The section of spec/channel.md with the rule."""
     offset: int
-    """In the file, in bytes."""
+    """The offset in the file, in bytes."""
     what: str
     do: str
     ring: int | None = None
@@ -37,7 +38,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """Collects what a check finds, and what it has read."""
+    """Collects the findings of a check, its notes, and the number of records that it walked."""
 
     found: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -67,12 +68,12 @@ def finding_text(finding: Finding) -> str:
 
 
 def printable(text: str) -> str:
-    """Nothing that is written in a file, or in a file's name, may steer the terminal."""
+    """Escapes control characters, so that text from a file, or a file's name, cannot control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns of text; numbers to the right."""
+    """Formats rows as aligned columns, with numbers aligned to the right."""
     cells = [list(titles)] + [[printable(str(cell)) for cell in row] for row in rows]
     right = [len(cells) > 1 and all(is_number(row[i]) for row in cells[1:]) for i in range(len(titles))]
     widths = [max(len(row[i]) for row in cells) for i in range(len(titles))]
@@ -91,7 +92,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def size_text(size: int) -> str:
-    """1536 -> 1.5 KiB."""
+    """Formats bytes: 1536 as "1.5 KiB"."""
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -101,7 +102,7 @@ def size_text(size: int) -> str:
 
 
 def age_text(created_at: int) -> str:
-    """From ns since 1970; what lies in the future, or nowhere, is shown as -."""
+    """Formats the time since ``created_at``, which is in ns since 1970; "-" if that is not in the past."""
     seconds = (time.time_ns() - created_at) // 1_000_000_000
     if seconds < 0 or created_at <= 0:
         return "-"
@@ -112,12 +113,12 @@ def age_text(created_at: int) -> str:
 
 
 def seconds_text(nanoseconds: int) -> str:
-    """3.2 s."""
+    """Formats ns as "3.2 s"."""
     return f"{nanoseconds / 1e9:.4g} s"
 
 
 def time_text(when: int) -> str:
-    """ns since 1970 as UTC; - if it is no time."""
+    """Formats ns since 1970 as UTC; "-" if the value is out of range."""
     if not 0 < when < 253_402_300_800 * 10**9:
         return "-"
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when // 10**9))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring check`` says of one ring (spec 4.6, 4.7, 6, 9).
+"""The part of ``flyring check`` for one ring (spec 4.6, 4.7, 6, 9).
 
-A ring may be written at full speed meanwhile. So words are read in an order in which the rules hold at any moment (a
-gate, a boundary and a start before ``published``, that before ``claimed``), and records as a lossy subscriber does
-(6.10): what may have been overwritten before it was read is not believed, but counted.
+The ring may be written at full speed during the check. So words are read in an order in which the rules hold at any
+moment: gates, boundaries and start before ``published``, and ``published`` before ``claimed``. Records are read as a
+lossy subscriber reads them (6.10): bytes that may have been overwritten before they were read are only counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ADOPTED = "the next worker that looks takes it over"
 
 @dataclass(frozen=True)
 class Words:
-    """Of a ring, in the order in which they were read."""
+    """The words of a ring, in the order in which they were read."""
 
     head_cache: int
     gates: list[int]
@@ -61,7 +61,7 @@ def read_words(header: Header, memory: Memory, ring: int) -> Words:
 
 
 def read_boundary(memory: Memory, at: int) -> tuple[int, int]:
-    """Position and count, as in 6.10; (-1, 0) if it is just being written."""
+    """Reads a boundary's position and count as in 6.10; (-1, 0) if they are being written."""
     position = memory.load64(at)
     count = memory.load64_plain(at + layout.TRAILER_BOUNDARY_COUNT)
     memory.fence()
@@ -69,7 +69,7 @@ def read_boundary(memory: Memory, at: int) -> tuple[int, int]:
 
 
 class RingCheck:
-    """Checks ring ``ring``; ``words`` is what was read of it, for a caller that checks what changed since."""
+    """Checks one ring. ``words`` keeps what was read, so that a caller can see what changed since."""
 
     def __init__(self, image: Image, header: Header, memory: Memory, ring: int, findings: Findings) -> None:
         self.image, self.header, self.memory, self.ring, self.findings = image, header, memory, ring, findings
@@ -129,7 +129,7 @@ class RingCheck:
         return False
 
     def boundaries(self) -> dict[int, int]:
-        """Those that can be right: position -> count."""
+        """Checks the boundaries. Returns the valid ones: position -> count."""
         header, words = self.header, self.words
         shift = (header.capacity // layout.BOUNDARIES).bit_length() - 1
         good: dict[int, int] = {}
@@ -147,12 +147,12 @@ class RingCheck:
             else:
                 good[position] = count
                 continue
-            do = "lossy subscribers that start at what is still there go wrong; the next lap replaces it"
+            do = "lossy subscribers with start=oldest may start at a wrong place; the next lap replaces the boundary"
             self.broken("boundary", "4.7", layout.TRAILER_BOUNDARY_STRIDE * e, what, do)
         return dict(sorted(good.items()))
 
     def gates(self) -> dict[int, int]:
-        """Those from which a subscriber could read on: position -> slot."""
+        """Checks the gates. Returns those from which a subscriber can continue: position -> slot."""
         header, words = self.header, self.words
         good: dict[int, int] = {}
         for slot, gate, again in zip(header.gating(self.ring), words.gates, words.gates_again, strict=True):
@@ -161,7 +161,7 @@ class RingCheck:
             evict = MAKE_ANEW if header.foreign or (header.is_queue and slot == 0) else f"flyring evict, slot {slot}"
             if gate == layout.NOT_GATING:
                 if header.foreign:
-                    what = f"the gate is {gate}, but Agrona computes with it"
+                    what = f"the gate is {gate}, but Agrona needs a position there"
                     self.broken("gate", "6.15", at, what, evict, **where)
                 continue
             if gate < 0 or not self.is_position(gate):
@@ -172,7 +172,7 @@ class RingCheck:
             if not live and self.memory.load64(self.trailer + at) != gate:
                 continue  # its owner has just left
             if gate > words.claimed:
-                what = f"the gate is {gate}, above claimed {words.claimed}: nobody can have read that far"
+                what = f"the gate is {gate}, above claimed {words.claimed}: no subscriber can have read that far"
                 self.broken("gate-range", "9", at, what, evict, **where)
             elif words.claimed + layout.RECORD_HEADER_LENGTH > gate + header.capacity and gate == again:
                 what = f"the gate is {gate}, a lap or more below claimed {words.claimed}: what it guards is overwritten"
@@ -180,7 +180,7 @@ class RingCheck:
                     self.left("gate-range", "queue 5", at, what + ": the job was done", ADOPTED, **where)
                 elif live and not header.foreign:
                     self.left(
-                        "gate-range", "6.11", at, what + " (its owner was evicted, or just joins)", evict, **where
+                        "gate-range", "6.11", at, what + " (its owner was evicted, or is joining)", evict, **where
                     )
                 elif resumes:
                     self.broken("gate-range", "9", at, what, evict, **where)
@@ -202,11 +202,11 @@ class RingCheck:
         if has_job(self.header, self.memory, self.ring, slot):
             self.left("job", "queue 5", at, "the worker died with a job in hand", ADOPTED, **where)
         else:
-            what = "the worker died when it had announced a job, and not taken it"
-            self.left("announced", "queue 5", at, what, f"{RECOVER}; so does a worker", **where)
+            what = "the worker died after it announced a job and before it took it"
+            self.left("announced", "queue 5", at, what, f"{RECOVER} clears this; so does a worker", **where)
 
     def owner(self, slot: int) -> tuple[bool, bool]:
-        """Of a subscriber slot: whether its next owner resumes at the gates, and whether a process owns it."""
+        """Returns whether the next owner of a subscriber slot resumes at its gates, and whether a process owns it."""
         at, memory = self.header.subscriber_slot(slot), self.memory
         live = self.image.locked(at + layout.CONTROL_SLOT_LOCK)
         evicted = memory.load32(at + layout.SUBSCRIBER_SLOT_EVICTING) != 0
@@ -214,7 +214,7 @@ class RingCheck:
         return kept or self.header.foreign is not None, live
 
     def start_of_epoch(self) -> tuple[int, int] | None:
-        """(start, epoch) of the slot's owner, if it ever had one and its fields stand still."""
+        """Returns (start, epoch) of the slot's last owner; None if it never had one, or its fields are changing."""
         epoch = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_EPOCH)
         again = self.memory.load64(self.slot + layout.PUBLISHER_SLOT_START)
         if epoch <= 0 or again != self.start:
@@ -222,12 +222,12 @@ class RingCheck:
         if not self.is_position(self.start) or self.start > self.words.published:
             what = f"start is {self.start}, which is no position up to published {self.words.published}"
             offset = self.slot + layout.PUBLISHER_SLOT_START
-            do = "senders of this ring are unknown to new subscribers until a publisher takes it"
+            do = "new subscribers do not know the senders of this ring until a publisher takes it"
             self.findings.broken("start", "4.4", offset, what, do, ring=self.ring, slot=f"publisher {self.ring}")
             return None
         return self.start, epoch
 
-    # What lies behind published
+    # The bytes behind published
 
     def ends(self, counted: int | None) -> None:
         header, memory, words = self.header, self.memory, self.words
@@ -244,19 +244,19 @@ class RingCheck:
             return  # a publisher is at work: nothing here can be judged
         if words.quiet and length > 0:
             what = f"there is a record of {length} bytes at published {words.published}, but nothing is claimed there"
-            do = "a subscriber that joins would be given stale bytes; replace the channel"
+            do = "a new subscriber would read stale bytes; replace the channel"
             where = {"ring": self.ring, "position": words.published}
             self.findings.broken("zero-behind", "6.1", at, what, do, **where)
             return
         if counted is not None and counted not in (words.begun, words.done):
             what = f"{words.done} messages are counted, but {counted} were published up to {words.published}"
-            do = "counts of lost messages are wrong; nothing else is"
+            do = "only counts of lost messages are wrong"
             self.broken("counts", "4.7", layout.TRAILER_MESSAGES_DONE, what, do)
         if not live:
             self.left_by_the_dead(length)
 
     def left_by_the_dead(self, length: int) -> None:
-        """6.8: no process has the publisher slot's lock."""
+        """Looks for what 6.8 recovers. No process holds the publisher slot's lock."""
         words, where = self.words, {"position": self.words.published}
         try:
             end, messages = committed(self.header, self.memory, self.ring, words.published, words.claimed)

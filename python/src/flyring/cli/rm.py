@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring rm``: removes the names of channels; processes that have one attached keep its file (spec 3.2)."""
+"""``flyring rm``: removes the names of channels. Attached processes keep their file (spec 3.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .report import print_json, printable
 
 
 def rm(names: list[str], force: bool, as_json: bool) -> int:
-    """Status 1 if a name was refused: nothing has it, it is no channel, or a process owns a slot of it."""
+    """Runs the command. Returns status 1 if a name was refused: it does not exist, it is not a channel, or a process
+    owns a slot of it."""
     done = [remove(name, force) for name in names]
     if as_json:
         print_json({"channels": done})
@@ -30,7 +31,7 @@ def remove(name: str, force: bool) -> dict[str, object]:
     try:
         path = channel_path(name)
         if not force and (owners := attached(path)):
-            return {"path": path, "error": f"{path} is in use by {owners}; end them, or give --force"}
+            return {"path": path, "error": f"{path} is in use by {owners}; stop them, or give --force"}
         unlink(path)
     except (FlyringError, OSError) as error:
         return {"path": path, "error": str(error)}
@@ -38,7 +39,7 @@ def remove(name: str, force: bool) -> dict[str, object]:
 
 
 def attached(path: str) -> str:
-    """The owners of its slots, in words; empty if there is none. A file that is no whole channel has none."""
+    """Returns the owners of the file's slots as text; empty if there are none, or the file is not a valid channel."""
     with open_image(path) as image:
         look = image.look()
         if look is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring sbe``: a Python module from a schema, and what is wrong with a schema and what it holds."""
+"""``flyring sbe``: generates a Python module from an SBE schema, and checks schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = commands.add_parser("generate", help=text, description=f"{text.capitalize()}.", allow_abbrev=False)
     one.add_argument("schema", metavar="SCHEMA", help="an XML file")
     one.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
-    text = "say what is wrong with a schema, and what it holds; status 1 if it is not valid"
+    text = "print the errors and the contents of a schema; status 1 if it is not valid"
     one = commands.add_parser("check", help=text, description=f"{text.capitalize()}.", allow_abbrev=False)
     one.add_argument("schema", metavar="SCHEMA", help="an XML file")
     one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
@@ -36,7 +36,7 @@ def sbe(options: argparse.Namespace) -> int:
 
 
 def _read(path: str) -> tuple[model.SchemaModel | None, tuple[str, ...], list[str]]:
-    """The schema unless there are problems, the problems, and the warnings."""
+    """Returns the schema (None if there are problems), the problems, and the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SchemaWarning)
         try:

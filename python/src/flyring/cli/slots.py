@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring check`` says of the control section (spec 4.3 to 4.5, 5)."""
+"""The part of ``flyring check`` for the control section (spec 4.3 to 4.5, 5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..system import NAME
 from .image import Image
 from .report import Findings
 
-TAKE_AGAIN = "flyring recover; else the next owner writes it again"
+TAKE_AGAIN = "run flyring recover, or let the next owner write it again"
 
 
 def check_control(image: Image, header: Header, memory: Memory, findings: Findings) -> None:
-    """The names by which slots are had again must be unique."""
+    """Checks that the names by which slots are found again are unique."""
     if header.is_service:
-        return  # they are labels (service 3)
+        return  # names of a service are only labels (service.md 3)
     for kind, slots, section in (("publisher", publishers(header), "5.2"), ("subscriber", kept(header, memory), "5.3")):
         seen: dict[bytes, int] = {}
         for k, slot in slots:
@@ -29,7 +29,7 @@ def check_control(image: Image, header: Header, memory: Memory, findings: Findin
             if name in seen:
                 what = f"the name {name.decode('latin-1')!r} is also that of slot {seen[name]}"
                 offset = slot + layout.PUBLISHER_SLOT_NAME
-                do = "who takes a slot by that name gets the first; close one and take it without a name"
+                do = "that name always gets the first of these slots; close one and take it without a name"
                 findings.broken("name", section, offset, what, do, slot=f"{kind} {k}")
             seen.setdefault(name, k)
 
@@ -61,7 +61,7 @@ def check_slots(image: Image, header: Header, memory: Memory, findings: Findings
 
 
 def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str, findings: Findings) -> None:
-    """Epoch and name. Loads as in 6.12; what changed meanwhile is for the next try."""
+    """Checks a slot's epoch and name, loaded as in 6.12. Fields that changed meanwhile are left to the next try."""
     epoch = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)
     length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
     raw = memory.read(slot + layout.PUBLISHER_SLOT_NAME, layout.MAX_NAME_LENGTH)
@@ -78,7 +78,7 @@ def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str
     if length == -1:
         if not image.control_locked():
             what = "an owner died while it changed the slot's fields"
-            findings.left("name", "5.2", offset, what, "flyring recover; so does the next owner", slot=where)
+            findings.left("name", "5.2", offset, what, TAKE_AGAIN, slot=where)
         return
     if not 0 <= length <= layout.MAX_NAME_LENGTH:
         findings.broken("name", section, offset, f"the name's length is {length}", TAKE_AGAIN, slot=where)
@@ -86,7 +86,7 @@ def check_slot(image: Image, memory: Memory, slot: int, where: str, section: str
     name = raw[:length].decode("latin-1")
     at = slot + layout.PUBLISHER_SLOT_NAME
     if name and not NAME.fullmatch(name):
-        what = f"{name!r} is no name"
+        what = f"{name!r} is not a valid name"
         findings.broken("name", "3.1", at, what, TAKE_AGAIN, slot=where)
     elif raw[length:].strip(b"\0"):
         what = f"the name {name!r} is not followed by zeros"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring tail``: follows a channel, lossy, and holds nobody up (spec/api.md, spec/messages.md 4)."""
+"""``flyring tail``: prints the messages of a channel live, as a lossy subscriber (spec/api.md, spec/messages.md 4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .where import Where
 
 _MOST_COMPLAINTS = 10
 _LOOK = 0.5
-"""Seconds of sleep until it checks whether somebody still reads what it prints."""
+"""Seconds between checks whether the pipe that reads standard output is still open."""
 
 
 def tail(
@@ -36,7 +36,8 @@ def tail(
     ring: int | None = None,
     read_only: bool = False,
 ) -> int:
-    """Until it is interrupted, or ``count`` messages were shown. Status 1 if something was lost, or not decoded."""
+    """Runs the command until it is interrupted, or ``count`` messages were shown. Returns status 1 if messages were
+    lost or could not be decoded, a ring is damaged, or the channel was replaced."""
     with open_to_follow(name, read_only) as channel:
         schema = _schema_of(channel, needed=bool(messages or where))
         follower = _Follower(schema, as_table, messages, where, count)
@@ -51,7 +52,8 @@ def tail(
 
 
 def open_to_follow(name: str, read_only: bool) -> Channel:
-    """Read-only also if it must: then nobody can be told to wake it, and it looks every millisecond (spec 6.16)."""
+    """Opens the channel, for reading only if asked to or if the file cannot be written. A read-only reader cannot ask
+    to be woken, so it looks every millisecond (spec 6.16)."""
     if not read_only:
         with suppress(AccessDeniedError):
             return Channel.open(name)
@@ -59,22 +61,23 @@ def open_to_follow(name: str, read_only: bool) -> Channel:
 
 
 def complain(text: str) -> None:
-    sys.stdout.flush()  # so that the two stand in order
+    sys.stdout.flush()  # so that the output and this message appear in order
     print(f"flyring: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def nobody_reads() -> bool:
-    """Whether standard output is a pipe whose other end is closed; else that is seen only when something comes."""
+    """Returns whether standard output is a pipe whose other end is closed. Without this check, tail would notice only
+    when it prints the next message."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _schema_of(channel: Channel, needed: bool) -> Schema | None:
-    """The channel's; None if it has none, or one that is not SBE."""
+    """Returns the channel's schema; None if there is none, or it is not an SBE schema."""
     if channel.schema is None:
         if needed:
-            raise InvalidArgumentError("name", f"the channel at {channel.path} has no schema to choose messages by")
+            raise InvalidArgumentError("name", f"the channel at {channel.path} has no schema for --message or --where")
         return None
     try:
         return Schema.of(channel)
@@ -86,7 +89,7 @@ def _schema_of(channel: Channel, needed: bool) -> Schema | None:
 
 
 class _Enough(Exception):  # noqa: N818 - no error
-    """As many messages as were asked for have been shown."""
+    """Raised when ``count`` messages have been shown."""
 
 
 class _Follower:
@@ -112,7 +115,8 @@ class _Follower:
             self.handler = dispatch(typed, otherwise=None if self.chosen else self.on_raw)
 
     def skip_prefixes(self, clients: int) -> None:
-        """Of a service: what is shown is behind them (spec/service.md 2). Cancel and credit are raw and empty."""
+        """Shows each message of a service without its prefix (spec/service.md 2). Cancel and credit messages have an
+        empty payload, and are shown raw."""
         show = self.handler
 
         def handler(message: Message) -> Action | None:

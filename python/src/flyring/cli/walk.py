@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the records of a ring that may be written meanwhile, as a lossy subscriber would (spec 4.6, 6.10)."""
+"""Walks the records of a ring that may be written at the same time, as a lossy subscriber would (spec 4.6, 6.10)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ WINDOW = 1 << 18  # bytes copied at once
 RECORD = struct.Struct("<ii")
 OWNER = struct.Struct("<qi")
 ANOTHER_RECORD = "replace the channel; subscribers stop at this record"
-NOT_A_RECORD = "somebody wrote there who must not; take the slot again, or replace the channel"
+NOT_A_RECORD = "a program wrote there that must not; take the slot again, or replace the channel"
 
 
 class Walk:
-    """One walk. ``position`` is where it is, ``count`` the messages published before (None: not known)."""
+    """One walk. ``count``: the number of messages published before the current record (None: not known)."""
 
     def __init__(self, header: Header, memory: Memory, ring: int, findings: Findings) -> None:
         self.header, self.memory, self.ring, self.findings = header, memory, ring, findings
         self.data, self.mask = header.ring(ring), header.capacity - 1
         self.window, self.window_at = b"", 0
-        self.floor = 0  # what lies below may have been overwritten before it was read
+        self.floor = 0  # bytes below this position may have been overwritten before they were read
         self.epoch = 0  # of the last owner record
         self.count: int | None = None
 
     def run(
         self, end: int, boundaries: dict[int, int], gates: dict[int, int], start: tuple[int, int] | None
     ) -> int | None:
-        """Walks to ``end``, which is a boundary, from the oldest of the places where a record must start. Those it
-        passes must be found. How many messages were published up to ``end``, or None if that is not known."""
+        """Walks to ``end``, where a record ends, from the oldest known start of a record. Each boundary, gate and start
+        in between must be the start of a record. Returns how many messages were published up to ``end``; None: not
+        known."""
         self.boundaries, self.start = boundaries, start
         self.load(end, end)
         known = [b for b in boundaries if b >= self.floor]
@@ -63,7 +64,7 @@ class Walk:
         self.findings.broken(kind, section, offset, what, do, ring=self.ring, position=position)
 
     def load(self, position: int, end: int) -> None:
-        """Copies what lies there, and then learns what of it can be believed (6.10, 4)."""
+        """Copies the bytes at ``position``, and then finds from where on the copy is valid (6.10, 4)."""
         length = min(WINDOW, end - position, self.header.capacity - (position & self.mask))
         self.window, self.window_at = self.memory.read(self.data + (position & self.mask), length), position
         self.memory.fence()
@@ -77,7 +78,8 @@ class Walk:
         return min((b for b in self.boundaries if self.floor <= b <= end), default=end)
 
     def segment(self, begin: int, end: int) -> bool:
-        """False if a rule is broken. What was overwritten is noted, and the walk goes on at a later boundary."""
+        """Walks from ``begin`` to ``end``. Returns False if a rule is broken. If bytes were overwritten, notes that,
+        and continues at a later boundary."""
         position, self.count = begin, self.boundaries.get(begin)
         while position < end:
             if not self.window_at <= position < self.window_at + len(self.window):
@@ -95,7 +97,7 @@ class Walk:
         return True
 
     def record(self, position: int, end: int) -> int:
-        """Checks one record: how many bytes it takes, or 0 if it breaks a rule."""
+        """Checks one record. Returns how many bytes it takes, or 0 if it breaks a rule."""
         length: int
         kind: int
         length, kind = RECORD.unpack_from(self.window, position - self.window_at)
@@ -127,21 +129,21 @@ class Walk:
         return n
 
     def counts(self, position: int) -> None:
-        """A boundary's count against the records since the last."""
+        """Compares the count of a boundary with the records since the last boundary."""
         expected = self.boundaries.get(position)
         if expected is None:
             return
         if self.count is not None and self.count != expected:
             what = f"the boundary at {position} counts {expected} messages before it, the records {self.count}"
-            self.broken("counts", "4.7", position, what, "counts of lost messages are wrong; nothing else is")
+            self.broken("counts", "4.7", position, what, "only counts of lost messages are wrong")
         self.count = expected
 
     def first_of_epoch(self, position: int, kind: int, epoch: int) -> None:
-        """What an owner writes first is its owner record (6.1)."""
+        """Checks that the first record of an owner is its owner record (6.1)."""
         self.start = None
         if kind != layout.TYPE_OWNER:
             what = f"the publisher's epoch {epoch} begins with a record of type {kind}, not with an owner record"
-            self.broken("owner", "6.1", position, what, "subscribers do not learn who sent what follows")
+            self.broken("owner", "6.1", position, what, "subscribers do not know the sender of the next messages")
 
     def owner(self, position: int, length: int) -> None:
         size = min(length - layout.RECORD_PAYLOAD, OWNER.size + layout.MAX_NAME_LENGTH)
@@ -152,7 +154,7 @@ class Walk:
             self.owner_payload(position, payload)
 
     def owner_payload(self, position: int, payload: bytes) -> None:
-        do = "subscribers do not learn who sent what follows"
+        do = "subscribers do not know the sender of the next messages"
         if len(payload) < OWNER.size:
             return self.broken("owner", "4.6", position, f"an owner record of only {len(payload)} bytes", do)
         epoch, length = OWNER.unpack_from(payload)

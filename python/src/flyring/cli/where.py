@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``--where FIELD=VALUE``: which messages ``flyring tail`` shows."""
+"""``--where FIELD=VALUE``: selects the messages that ``flyring tail`` shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Where:
     """One clause, for all messages of a schema. A message that has no such field does not match."""
 
     def __init__(self, clause: str, schema: model.SchemaModel) -> None:
-        """InvalidArgumentError if it is no clause, or one that no message can match."""
+        """Raises InvalidArgumentError if the text is not a clause, or if no message can match it."""
         match = _CLAUSE.fullmatch(clause)
         if match is None:
             raise InvalidArgumentError("where", f"{clause!r} must be FIELD=VALUE (or != < <= > >=)")
@@ -43,7 +43,7 @@ class Where:
             raise InvalidArgumentError("where", f"{clause!r} fits no message: {'; '.join(reasons)}")
 
     def matches(self, name: str, body: dict[str, Any]) -> bool:
-        """``body`` as ``to_dict`` makes it."""
+        """Returns whether a message matches; ``body`` is as ``to_dict`` makes it."""
         if name not in self.values:
             return False
         expected = self.values[name]
@@ -51,7 +51,7 @@ class Where:
         for part in self.path:
             actual = actual[part] if actual is not None else None
         if isinstance(expected, float) and isinstance(actual, str):
-            actual = float(actual)  # NaN and infinities
+            actual = float(actual)  # to_dict gives NaN and infinities as text
         if actual is None or expected is None:
             return _OPERATORS[self.operator](actual, expected) if self.operator in ("=", "!=") else False
         return _OPERATORS[self.operator](actual, expected)
@@ -61,7 +61,7 @@ Found = model.Encoded | model.Enum | model.Set | model.Data | bool
 
 
 def find_field(message: model.Message, path: list[str]) -> Found:
-    """The type of a field; True for a choice of a set."""
+    """Returns the type of a field; True for a choice of a set. Raises ValueError."""
     every: tuple[Any, ...] = (*message.fields, *message.groups, *message.data)
     parts: dict[str, Any] = {one.name: one for one in every}
     found: Any = None
@@ -85,7 +85,7 @@ def find_field(message: model.Message, path: list[str]) -> Found:
 
 
 def value_of(found: Found, compared_by: str, text: str) -> Any:
-    """What the text means for a field of this type."""
+    """Returns the value of the text for a field of this type. Raises ValueError."""
     ordered = compared_by not in ("=", "!=")
     if text == "null":
         if ordered:
@@ -106,5 +106,5 @@ def value_of(found: Found, compared_by: str, text: str) -> Any:
         try:
             return float(text) if found.primitive.is_float else int(text, 0)
         except ValueError:
-            raise ValueError(f"{text!r} is no number, as {found.primitive.text} is") from None
+            raise ValueError(f"{text!r} is not a number, as {found.primitive.text} needs") from None
     return text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring check`` says of bytes that version 1.0 leaves zero: a stray write shows there (spec 4, 10)."""
+"""The part of ``flyring check`` for bytes that version 1.0 leaves zero; a stray write shows there (spec 4, 10)."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ def check_zeros(image: Image, header: Header, memory: Memory, findings: Findings
         data = memory.read(begin, end - begin)
         if any(data):
             offset = begin + len(data) - len(data.lstrip(b"\0"))
-            what = f"a byte that nobody writes in version 1.0 is {data[offset - begin]:#04x}"
-            do = "harmless in itself; find out who writes to this file"
+            what = f"a byte that version 1.0 never writes is {data[offset - begin]:#04x}"
+            do = "harmless in itself; find out which program writes to this file"
             findings.broken("not-zero", section, offset, what, do)
 
 
 def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
-    """Section of the spec, first byte, byte behind the last."""
+    """Yields each range of reserved bytes: the section of the spec, the first byte, and the byte behind the last."""
     of_kind = QUEUES if header.is_queue else SERVICES if header.is_service else set()
-    nobody: set[str] = (QUEUES | SERVICES) - of_kind  # writes these
+    unwritten: set[str] = (QUEUES | SERVICES) - of_kind  # fields of other kinds, which no process writes here
     known = layout.HEADER_MAX_OUTSTANDING if header.is_service else layout.HEADER_SCHEMA_VERSION
     yield "4.2", known + 4, layout.HEADER_CRC
     control = header.control_offset
-    for begin, end in gaps(written("control", nobody), layout.CONTROL_SLOTS):
+    for begin, end in gaps(written("control", unwritten), layout.CONTROL_SLOTS):
         yield "4.3", control + begin, control + end
     slots = (("4.4", "publisher_slot", header.publishers), ("4.5", "subscriber_slot", header.subscribers))
     for section, table, count in slots:
         for k in range(count):
             slot = header.publisher_slot(k) if table == "publisher_slot" else header.subscriber_slot(k)
-            for begin, end in gaps(written(table, nobody), layout.CONTROL_SLOT_LENGTH):
+            for begin, end in gaps(written(table, unwritten), layout.CONTROL_SLOT_LENGTH):
                 yield section, slot + begin, slot + end
     yield "4.1", header.subscriber_slot(header.subscribers), header.counter_metadata_offset
     yield "4.1", header.counter_values_offset + header.counter_values_length, header.rings_offset
-    fields = set(written("trailer", nobody | (AGRONA if not header.foreign else set())))
+    fields = set(written("trailer", unwritten | (AGRONA if not header.foreign else set())))
     for slot in header.gating(0):
         gate = header.gate(0, slot) - header.trailer(0)
-        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate", nobody)}
+        fields |= {(gate, 8)} | {(gate + offset, size) for offset, size in written("gate", unwritten)}
     between = list(gaps(fields, header.trailer_length))
     for ring in range(header.publishers):
         for begin, end in between:
@@ -60,16 +60,16 @@ def reserved(header: Header) -> Iterator[tuple[str, int, int]]:
     yield "4.1", header.schema_offset + header.schema_length, header.sections_end
 
 
-def written(table: str, nobody: AbstractSet[str]) -> Iterator[Range]:
-    """(offset, size) of the fields of a table of layout.toml that a process of version 1.0 writes."""
+def written(table: str, unwritten: AbstractSet[str]) -> Iterator[Range]:
+    """Yields (offset, size) of the fields of a table in layout.toml, without the fields named in ``unwritten``."""
     for name, offset, kind, count, stride in layout.FIELDS[table]:
-        if name not in nobody:
+        if name not in unwritten:
             for i in range(count):
                 yield offset + i * stride, type_size(kind)
 
 
 def gaps(fields: Iterable[Range], length: int) -> Iterator[Range]:
-    """What lies between fields (offset, size), up to ``length``."""
+    """Yields the gaps between fields, which are (offset, size), up to ``length``."""
     at = 0
     for offset, size in sorted(fields):
         if offset > at:

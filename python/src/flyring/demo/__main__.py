@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of the demo programs, and what they report."""
+"""The command line and the reports of the demo programs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_pong(options: argparse.Namespace) -> None:
 
 
 def counter_path(options: argparse.Namespace) -> Path:
-    """<folder>/<NAME>.counter; for a channel given by its path, the path with .counter in the place of .ring."""
+    """Returns <folder>/<NAME>.counter. For a channel given by its path: the path with .counter instead of .ring."""
     return Path(channel_path(options.channel).removesuffix(".ring") + ".counter")
 
 
@@ -83,7 +83,7 @@ def open_channel(options: argparse.Namespace) -> Channel:
 
 
 def recorder(histogram: HdrHistogram) -> Callable[[int], object]:
-    """Records nanoseconds, within what the histogram takes."""
+    """Returns a function that records nanoseconds, limited to the histogram's range."""
     record, highest = histogram.record_value, LONGEST_NS
     return lambda taken: record(min(max(taken, 1), highest))
 
@@ -97,7 +97,7 @@ def new_histogram() -> HdrHistogram:
 
 
 def report(program: str, options: argparse.Namespace, mean: float, histogram: HdrHistogram | None) -> None:
-    """Prints the table, or one JSON object, and writes the histogram where asked to."""
+    """Prints the table, or one JSON object, and writes the histogram if asked to."""
     values: dict[str, float] = {}
     if histogram is not None:
         for percentile in PERCENTILES:

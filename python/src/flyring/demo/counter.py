@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counter demo (bench/DEMOS.md): two processes raise one mapped 64-bit counter in turn, by compare-and-set."""
+"""The counter demo (bench/DEMOS.md): two processes increment one mapped 64-bit counter in turn, by compare-and-set."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ STOP = -1
 
 
 def pause(strategy: str) -> Callable[[int], None]:
-    """What to do after the n-th read of the counter that found no change. Nobody wakes who waits for it: with "block"
-    it backs off."""
+    """Returns the function to call after the n-th read without a change. A change of the counter wakes no process, so
+    "block" is the same as "backoff"."""
     if strategy == "spin":
         return lambda reads: None
     if strategy == "yield":
@@ -33,7 +33,7 @@ def map_counter(path: Path) -> Memory:
 
 
 def create_counter(path: Path) -> Memory:
-    """Makes a new file: whole under a temporary name, then renamed."""
+    """Makes a new file under a temporary name, and renames it when it is complete."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -44,11 +44,11 @@ def create_counter(path: Path) -> Memory:
 
 
 class ReplacedError(Exception):
-    """There is another file at the path now."""
+    """Another file has the path now."""
 
 
 def wait_for(memory: Memory, value: int, options: Namespace, still_there: Callable[[], bool] = lambda: True) -> int:
-    """Waits until the counter is `value` or negative, and gives what it is."""
+    """Waits until the counter is `value` or negative, and returns its value."""
     load, idle = memory.load64_volatile, pause(options.wait)
     reads, give_up = 0, 0.0
     while True:
@@ -67,12 +67,12 @@ def wait_for(memory: Memory, value: int, options: Namespace, still_there: Callab
 
 
 def round_trips(memory: Memory, first: int, count: int, options: Namespace) -> float:
-    """Mean nanoseconds of `count` round trips that start with the counter at 2 * first."""
+    """Does `count` round trips, starting with the counter at 2 * first. Returns their mean in nanoseconds."""
     load, raise_to = memory.load64_volatile, memory.compare_and_set64
     start = time.monotonic_ns()
     for even in range(2 * first, 2 * (first + count), 2):
         if not raise_to(COUNTER, even, even + 1):
-            raise DemoError(f"the counter is {load(COUNTER)}, not {even}: somebody else raises it too")
+            raise DemoError(f"the counter is {load(COUNTER)}, not {even}: another process changes it too")
         if load(COUNTER) != even + 2:
             wait_for(memory, even + 2, options)
     return (time.monotonic_ns() - start) / count
@@ -143,5 +143,5 @@ def raise_even(path: Path, options: Namespace) -> None:
         if not raise_to(COUNTER, odd, odd + 1):
             if load(COUNTER) < 0:
                 return
-            raise DemoError(f"the counter is {load(COUNTER)}, not {odd}: somebody else raises it too")
+            raise DemoError(f"the counter is {load(COUNTER)}, not {odd}: another process changes it too")
         odd += 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ping and pong with messages of a fixed struct and bytes behind it."""
+"""Ping and pong. A message is a fixed struct, followed by filler bytes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FIELDS = ("sequence", "send_time", "price", "quantity")
 
 
 def filler(sequence: int, size: int) -> bytes:
-    """What follows the struct: byte i of the message is (sequence + i) & 0xff."""
+    """Returns the bytes behind the struct: byte i of the message is (sequence + i) & 0xff."""
     start = (sequence + MESSAGE.size) & 0xFF
     length = size - MESSAGE.size
     return (PATTERN * (length // 256 + 1))[start : start + length]
 
 
 class Ping:
-    """The asking side: publishes a message, waits for its answer, checks every byte of it. See also TypedPing."""
+    """The asking side: publishes a message, waits for its answer, and checks every byte of it. See also TypedPing."""
 
     def __init__(self, options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
         self.size: int = options.size
@@ -47,7 +47,7 @@ class Ping:
         raise DemoError(f"no answer within {self.timeout:g} s; is the other side running?")
 
     def send(self, sequence: int, send_time: int) -> bytes:
-        """Publishes a message; returns the answer to expect, made up while the message is on its way."""
+        """Publishes a message. Returns the expected answer, which is computed while the message is on its way."""
         try:
             self.publish(content(sequence, send_time, 1, self.size), 1, self.timeout)
         except BackPressuredError as error:
@@ -55,7 +55,8 @@ class Ping:
         return content(sequence, send_time, -1, self.size)
 
     def receive(self, sequence: int, expected: bytes, answer: Message | None) -> None:
-        """For an answer that is not the expected one: skips answers to old probes, else DemoError with the field."""
+        """Handles an answer that is not the expected one: skips answers to old probes, else raises DemoError with the
+        name of the wrong field."""
         while True:
             if answer is None:
                 raise DemoError(f"no answer to message {sequence} within {self.timeout:g} s")
@@ -72,7 +73,7 @@ class Ping:
             answer = self.take(self.timeout)
 
     def untimed(self, count: int) -> float:
-        """Mean nanoseconds of `count` round trips, by two readings of the clock."""
+        """Does `count` round trips. Returns their mean in nanoseconds, from two readings of the clock."""
         first = self.sequence + 1
         self.sequence += count
         publish, take, size, timeout = self.publish, self.take, self.size, self.timeout
@@ -81,7 +82,7 @@ class Ping:
         with not_read(timeout):
             for sequence in range(first, first + count):
                 publish(question, 1, timeout)
-                expected = content(sequence, start, -1, size)  # while the message is on its way, as the next one is
+                expected = content(sequence, start, -1, size)  # computed while the message is on its way
                 question = content(sequence + 1, start, 1, size)
                 answer = take(timeout)
                 if answer is None or answer != expected:
@@ -89,7 +90,7 @@ class Ping:
         return (time.monotonic_ns() - start) / max(count, 1)
 
     def timed(self, count: int, record: Callable[[int], object]) -> float:
-        """The same; `record` gets the nanoseconds of each."""
+        """Does `count` round trips, and calls `record` with the nanoseconds of each. Returns their mean."""
         first = self.sequence + 1
         self.sequence += count
         clock, send, take, timeout = time.monotonic_ns, self.send, self.take, self.timeout
@@ -118,7 +119,7 @@ class Ping:
 
 @contextlib.contextmanager
 def not_read(timeout: float) -> Iterator[None]:
-    """DemoError if there is no room."""
+    """Turns BackPressuredError into DemoError."""
     try:
         yield
     except BackPressuredError as error:
@@ -126,7 +127,7 @@ def not_read(timeout: float) -> Iterator[None]:
 
 
 def content(sequence: int, send_time: int, sign: int, size: int, pack: Callable[..., bytes] = MESSAGE.pack) -> bytes:
-    """A message of ping (sign 1), or pong's answer to it (sign -1)."""
+    """Returns a message of ping (sign 1), or pong's answer to it (sign -1)."""
     data = pack(sequence, send_time, 100 + (sequence % 1000) / 8.0, sign * sequence * 10)
     return data if size == 32 else data + filler(sequence, size)
 

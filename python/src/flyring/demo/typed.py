@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``--typed`` of the demo program (bench/DEMOS.md): the messages are ``PriceUpdate`` of spec/sbe/prices.xml."""
+"""The demo with ``--typed`` (bench/DEMOS.md): the messages are ``PriceUpdate`` of spec/sbe/prices.xml."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIDES = (BUY, BUY, SELL, None)
 
 
 def fill(update: Any, sequence: int, send_time: int, answer: bool) -> None:
-    """Every field of a message of ping, or of pong's answer to it, where bid and ask are exchanged."""
+    """Writes every field of ping's message, or of pong's answer, in which bid and ask are exchanged."""
     bid, bid_size, ask_size = 100_000_000 + sequence, sequence % 1000 + 1, sequence % 777 + 1
     instrument = update.instrument
     instrument.id = 42
@@ -46,7 +46,7 @@ def fill(update: Any, sequence: int, send_time: int, answer: bool) -> None:
 
 
 def check(update: Any, send_time: int | None, answer: bool) -> int:
-    """The sequence, if every field is what it must be; else DemoError with the name of the first that is not."""
+    """Returns the sequence if every field is right, else raises DemoError with the name of the first wrong field."""
     sequence: int = update.sequence
     bid, bid_size, ask_size = 100_000_000 + sequence, sequence % 1000 + 1, sequence % 777 + 1
     if answer:
@@ -69,7 +69,7 @@ def check(update: Any, send_time: int | None, answer: bool) -> int:
 
 
 class TypedPing:
-    """The asking side: publishes a message, waits for its answer, checks every field of it."""
+    """The asking side: publishes a message, waits for its answer, and checks every field of it."""
 
     def __init__(self, options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
         self.rate: float = options.rate
@@ -116,7 +116,7 @@ class TypedPing:
                 raise DemoError(f"no answer to message {sequence} within {self.timeout:g} s")
 
     def untimed(self, count: int) -> float:
-        """Mean nanoseconds of `count` round trips, by two readings of the clock."""
+        """Does `count` round trips. Returns their mean in nanoseconds, from two readings of the clock."""
         first = self.sequence + 1
         start = time.monotonic_ns()
         for sequence in range(first, first + count):
@@ -124,7 +124,7 @@ class TypedPing:
         return (time.monotonic_ns() - start) / max(count, 1)
 
     def timed(self, count: int, record: Callable[[int], object]) -> float:
-        """The same; `record` gets the nanoseconds of each."""
+        """Does `count` round trips, and calls `record` with the nanoseconds of each. Returns their mean."""
         first, clock, total = self.sequence + 1, time.monotonic_ns, 0
         begin = clock()
         for i in range(count):
@@ -146,7 +146,7 @@ class TypedPing:
 
 
 def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscriber) -> None:
-    """The answering side, until it sees the end."""
+    """The answering side. Ends with the message STOP."""
     claim, prefetch, poll, timeout = publisher.claim, publisher.prefetch, subscriber.poll, options.timeout
     ended = False
 

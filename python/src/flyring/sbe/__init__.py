@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed messages in SBE (Simple Binary Encoding), read and written where they are (spec/messages.md).
+"""Typed messages in SBE (Simple Binary Encoding), read and written in place (spec/messages.md).
 
     from flyring import sbe
 
@@ -7,7 +7,7 @@
     update = prices.PriceUpdate.encode(bytearray(100))
     update.bid = 1
 
-With a channel: ``publisher.claim(prices.PriceUpdate)``, ``sbe.dispatch({prices.PriceUpdate: on_update})``.
+With a channel, use ``publisher.claim(prices.PriceUpdate)`` and ``sbe.dispatch({prices.PriceUpdate: on_update})``.
 """
 
 from .._core import Group, dispatch

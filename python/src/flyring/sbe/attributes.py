@@ -34,7 +34,7 @@ _KEYWORDS = {"C++": frozenset(_CPP.split()), "Java": frozenset(_JAVA.split())}
 
 
 def warn(element: Element, text: str) -> None:
-    """To be given when the schema has been read: each text once, however many elements it is about."""
+    """Adds a warning, to be given when the schema has been read. Warnings with the same text are given once."""
     root = element
     while root.parent is not None:
         root = root.parent
@@ -61,7 +61,7 @@ def without_prefix(element: Element) -> None:
 
 
 def name_of(element: Element) -> str:
-    """The element's name, which must be one in Python, C++ and Java."""
+    """Returns the element's name, which must be a valid name in Python, C++ and Java."""
     name = required(element, "name")
     if not name.isidentifier() or name.startswith("__") or unicodedata.normalize("NFKC", name) != name:
         raise element.error(
@@ -98,7 +98,7 @@ def since_version(element: Element, version: int) -> int:
 
 
 def common(element: Element, version: int) -> tuple[str, int, int]:
-    """Name, sinceVersion and deprecated."""
+    """Returns an element's name, sinceVersion and deprecated."""
     name = name_of(element)
     warn_of_keywords(element)
     return name, since_version(element, version), integer(element, "deprecated", 0)
@@ -122,7 +122,7 @@ def presence_of(element: Element, default: Presence) -> Presence:
 
 
 def number(element: Element, what: str, text: str, primitive: Primitive) -> int | float:
-    """A value of a primitive as it is on the wire."""
+    """Parses a value of a primitive. Returns it as it is on the wire."""
     if primitive is Primitive.CHAR:
         if len(text) != 1 or not text.isascii():
             raise element.error(f'{what} "{text}" must be one ASCII character, as its type is char')
@@ -155,6 +155,6 @@ def _rounded(value: float, primitive: Primitive) -> float:
 
 
 def signed(value: float, primitive: Primitive) -> int:
-    """As sbe-tool compares: it has no unsigned 64-bit numbers."""
+    """Returns the number as sbe-tool compares it: sbe-tool has no unsigned 64-bit numbers."""
     value = int(value)
     return value - 2**64 if primitive is Primitive.UINT64 and value >= 2**63 else value

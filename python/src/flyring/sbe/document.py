@@ -19,12 +19,12 @@ from .errors import SchemaError
 XINCLUDE = "http://www.w3.org/2001/XInclude"
 _ENCODING = re.compile(r"""\A\s*<\?xml\s[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_DEEPEST = 100  # elements in each other, and files that include each other: hostile text must not exhaust our stack
+_DEEPEST = 100  # nested elements, and nested includes: hostile text must not exhaust the stack
 
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """``name`` is as written, with its prefix; ``text`` is what stands before the first child or comment."""
+    """One XML element. ``name``: as written, with its prefix. ``text``: the text before the first child or comment."""
 
     name: str
     namespace: str
@@ -32,14 +32,14 @@ class Element:
     file: str
     line: int
     parent: Element | None
-    start: int  # bytes of its file: <a>...</a> is source[start:end], what is inside source[inside:close]
+    start: int  # byte offsets in its file: <a>...</a> is source[start:end], its content is source[inside:close]
     inside: int = 0
     close: int = 0
     end: int = 0
     children: list[Element] = field(default_factory=list)
     text: str | None = None
     text_ended: bool = False
-    warned: dict[str, list[Element]] = field(default_factory=dict)  # of the outermost: see attributes.warn
+    warned: dict[str, list[Element]] = field(default_factory=dict)  # of the outermost element only: see attributes.warn
 
     @property
     def local_name(self) -> str:
@@ -61,12 +61,12 @@ class Element:
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Element, str]:
-    """The root element of a file, and the file's text with every XInclude resolved."""
+    """Returns the root element of a file, and the file's text with every XInclude resolved."""
     return _whole(*_read(os.fspath(path), ()))
 
 
 def parse(text: str, base: str | os.PathLike[str] | None = None) -> tuple[Element, str]:
-    """The same of a text; ``base`` is the folder that an XInclude in it is relative to."""
+    """Like ``load``, for a text. ``base``: the folder that an XInclude in it is relative to."""
     source = text.encode("utf-8", "surrogatepass")
     root = _Reader(source, "<schema>").root()
     return _whole(source, root, _resolved(root, source, None if base is None else os.fspath(base), ()))
@@ -81,7 +81,7 @@ def _whole(source: bytes, root: Element, resolved: bytes) -> tuple[Element, str]
 
 
 def _read(path: str, including: tuple[str, ...]) -> tuple[bytes, Element, bytes]:
-    """Source, root element, and the source of that with every XInclude resolved."""
+    """Returns a file's source, its root element, and the root's source with every XInclude resolved."""
     with open(path, "rb") as file:
         data = file.read()
     encodings = [encoding for mark, encoding in _MARKS if data.startswith(mark)]
@@ -96,7 +96,7 @@ def _read(path: str, including: tuple[str, ...]) -> tuple[bytes, Element, bytes]
 
 
 def _resolved(element: Element, source: bytes, base: str | None, including: tuple[str, ...]) -> bytes:
-    """The element's source with every XInclude replaced; its children are replaced likewise."""
+    """Returns the element's source with every XInclude replaced. Replaces the element's children in the same way."""
     text, element.children = _replaced(element.children, element, source, base, including, element.start, element.end)
     return text
 
@@ -139,7 +139,7 @@ def _replaced(
 
 
 def _included(element: Element, base: str | None, including: tuple[str, ...]) -> tuple[Element, bytes] | None:
-    """The root of an included file and its source; None if the file is missing and there is a fallback."""
+    """Returns the root of an included file and its source; None if the file is missing and there is a fallback."""
     href = element.get("href")
     if not href or element.get("xpointer") or (element.get("parse") or "xml") != "xml":
         raise element.error('can only include a whole XML file: give href="FILE", no xpointer and no parse="text"')
@@ -163,7 +163,7 @@ def _included(element: Element, base: str | None, including: tuple[str, ...]) ->
 
 
 class _Reader:
-    """One run of expat. It tells where each event begins: where an element ends is where the next event begins."""
+    """One run of expat, which tells where each event begins. An element ends where the next event begins."""
 
     def __init__(self, source: bytes, file: str) -> None:
         self.source = source
@@ -248,7 +248,7 @@ class _Reader:
             raise SchemaError(f'{self.file}:1: XML version "{version}" is not known: write version="1.0"')
 
     def document_type(self, _: str, system: str | None, public: str | None, internal: int) -> None:
-        if system is None and public is None and not internal:  # it defines nothing
+        if system is None and public is None and not internal:  # an empty one defines nothing
             return
         line = self.parser.CurrentLineNumber
         raise SchemaError(f"{self.file}:{line}: <!DOCTYPE>: a schema needs none, and none is read. Remove it")

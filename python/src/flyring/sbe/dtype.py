@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numpy and messages of one fixed size (spec/messages.md 3): dtypes, runs of records as arrays, rows as messages.
+"""Messages of fixed size as numpy arrays (spec/messages.md 3): dtypes, runs of records as arrays, rows as messages.
 
-numpy is imported when something here is used, not before: ``pip install flyring[numpy]``.
+numpy is imported on first use: ``pip install flyring[numpy]``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Block = numpy.dtype[numpy.void]
     Rows = NDArray[numpy.void]
 
-DTYPES = 32  # of other versions, remembered for each message class: a hostile publisher may write any
+DTYPES = 32  # dtypes of other versions kept per message class: bounded, because a hostile publisher may write any
 
 
 def load_numpy() -> ModuleType:
@@ -47,9 +47,10 @@ def format_of(field: _core.Field[Any, Any]) -> Any:
 
 
 def block_dtype(fields: Fields, length: int, version: int | None = None) -> Block:
-    """The fields that lie in the first ``length`` bytes of a block or composite; those of ``version``, or all.
+    """Returns the dtype of the first ``length`` bytes of a block or composite, with the fields of ``version`` (None:
+    all).
 
-    What has no bytes (constants, arrays of length 0) is not in it.
+    Fields without bytes (constants, arrays of length 0) are left out.
     """
     numpy = load_numpy()
     there: dict[str, tuple[Any, int]] = {}
@@ -65,7 +66,7 @@ def block_dtype(fields: Fields, length: int, version: int | None = None) -> Bloc
 
 
 class Records:
-    """What is needed to read and write records of one message class as arrays."""
+    """Reads and writes records of one message class as arrays."""
 
     def __init__(self, message: type[Message]) -> None:
         self.numpy = load_numpy()
@@ -77,7 +78,7 @@ class Records:
         self.acting_dtype = lru_cache(DTYPES)(self._acting_dtype)
 
     def _acting_dtype(self, length: int, version: int) -> Block:
-        """Of messages with this block length and version: what they have of our fields."""
+        """Returns the dtype of messages with this block length and version, with the fields that this class knows."""
         if length >= self.length and version >= self.version:
             return self.dtype
         return block_dtype(self.fields, min(length, self.length), version)
@@ -93,13 +94,13 @@ class Records:
             raise InvalidArgumentError("message", f"the template id of {self.name} is 0, which no message can have")
 
     def view(self, run: _core.Message, count: int, header: int, stride: int, length: int, version: int) -> Rows:
-        """The array over a run of records; called by the core. It is ``octets`` that exports the run."""
+        """Returns the array over a run of records. The core calls it. ``octets`` holds the export of the run."""
         octets = self.numpy.frombuffer(run, self.numpy.uint8)
         rows: Rows = self.numpy.ndarray((count,), self.acting_dtype(length, version), octets, header, (stride,))
         return rows
 
     def rows(self, array: Rows) -> Rows:
-        """The same rows with our dtype and without fields, as the core copies them."""
+        """Returns the same rows with this class's dtype, as plain bytes (dtype V) for the core to copy."""
         numpy = self.numpy
         if not isinstance(array, numpy.ndarray) or array.ndim != 1:
             raise InvalidArgumentError("array", f"must be a numpy array of one dimension with {self.name}.dtype")
@@ -107,13 +108,14 @@ class Records:
             rows = numpy.zeros(array.shape, self.dtype)
             self.copy(rows, array, "")
             array = rows
-        if self.length == 0:  # numpy has no items of no bytes; the core looks at none of these
+        if self.length == 0:  # numpy has no items of size 0; the core does not read these bytes
             octets: Rows = numpy.zeros(array.shape, numpy.uint8)
             return octets
         return array.view(f"V{self.length}")
 
     def copy(self, target: Rows, source: Rows, path: str) -> None:
-        """Field by field, by name. Nothing is left out, changed or made up: that is an error."""
+        """Copies field by field, by name. Raises InvalidArgumentError if a field is missing or unknown, or a value
+        would change."""
 
         def refuse(name: str, reason: str) -> None:
             place = ".".join(part for part in (path, name) if part)
@@ -131,7 +133,7 @@ class Records:
             self.copy(target[name], source[name], f"{path}.{name}" if path else name)
 
     def assign(self, target: Rows, source: Rows) -> str:
-        """What numpy's cast would lose, or nothing."""
+        """Casts the values. Returns what the cast would lose as text, or ""."""
         numpy = self.numpy
         kinds = target.dtype.kind + source.dtype.kind
         if kinds in ("ii", "iu", "ui", "uu"):
@@ -151,14 +153,14 @@ class Records:
 
 
 def records_of(message: type[Message]) -> Records:
-    """Remembered in the class."""
+    """Returns the Records of a message class, which are kept in the class."""
     if "_records" not in vars(message):
         message._records = Records(message)
     return message._records
 
 
 def fixed_records_of(message: type[Message]) -> Records:
-    """For poll_arrays and offer_array."""
+    """Returns the Records for poll_arrays and offer_array. InvalidArgumentError if the class has no fixed size."""
     if not isinstance(message, type) or not hasattr(message, "_layout") or not hasattr(message, "TEMPLATE_ID"):
         raise InvalidArgumentError("message", f"must be a message class, not {message!r}")
     records = records_of(message)
@@ -167,7 +169,7 @@ def fixed_records_of(message: type[Message]) -> Records:
 
 
 class DtypeAttribute:
-    """``Message.dtype``: the numpy dtype of a message that is all block."""
+    """``Message.dtype``: the numpy dtype of a message without groups and data."""
 
     def __get__(self, instance: object, owner: type[Message]) -> Block:
         if not hasattr(owner, "_layout"):

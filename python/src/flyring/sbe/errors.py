@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with schemas and typed messages. Errors of a message name it and the field, as in
+"""The errors of schemas and typed messages. An error in a message names the message and the field, as in
 ``PriceUpdate.instrument.symbol``."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = [
 
 
 class SbeError(FlyringError, ValueError):
-    """The base of all errors of schemas and typed messages. Carries ``field`` (after its message's name), or ""."""
+    """The base of all errors of schemas and typed messages. Carries ``field``: the path of the field, which begins with
+    the message's name, or ""."""
 
     code = "sbe"
 
@@ -32,7 +33,8 @@ class SbeError(FlyringError, ValueError):
 
 
 class SchemaError(SbeError):
-    """A schema is not valid. Each of ``problems`` says where (file, line, element), what, and what to do."""
+    """A schema is not valid. Carries ``problems``: texts that say where (file, line, element), what is wrong, and what
+    to do."""
 
     def __init__(self, problems: str | Sequence[str]) -> None:
         self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
@@ -40,19 +42,19 @@ class SchemaError(SbeError):
 
 
 class SchemaWarning(UserWarning):
-    """A schema is valid, but probably not what was meant, or not what another language's codecs can be made of."""
+    """A schema is valid, but probably has a mistake, or cannot be used to generate codecs in another language."""
 
 
 class OutOfRangeError(SbeError):
-    """A value that the field cannot hold, or that the schema does not allow."""
+    """The value does not fit into the field, or the schema does not allow it."""
 
 
 class WrongTypeError(SbeError, TypeError):
-    """A value of a type that the field does not take."""
+    """The value has a type that the field does not accept."""
 
 
 class UnknownValueError(SbeError):
-    """The message holds a value that the schema does not know, or text that is not in its character encoding."""
+    """The message holds a value that the schema does not know, or text that is invalid in its character encoding."""
 
 
 class MessageTooShortError(SbeError):
@@ -60,8 +62,8 @@ class MessageTooShortError(SbeError):
 
 
 class OrderError(SbeError):
-    """Groups and data were not written in the schema's order, or not all of them, or not all entries of a group."""
+    """Groups and data were not written in the schema's order, or some of them, or entries of a group, are missing."""
 
 
 class WrongMessageError(SbeError):
-    """The header is that of another schema or message."""
+    """The header belongs to another schema or message."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What message classes are made of: base classes and the constructors of their attributes.
+"""The parts of message classes: base classes, and the constructors of their attributes.
 
-``runtime.py`` calls them for a schema read at run time, a module made by ``flyring sbe generate`` for one known before:
-both get the same classes. All offsets and lengths are in bytes; an offset counts from the start of the block (message,
-group entry) or composite that holds the field. Values, limits and null values are those on the wire.
+``runtime.py`` uses them for a schema that is read at run time. A module made by ``flyring sbe generate`` uses them too,
+and has the same classes. All offsets and lengths are in bytes. An offset counts from the start of the block or
+composite that holds the field. Values, limits and null values are those on the wire.
 
     HEADER = Header(schema_id=7, version=1, encoded_length=8, block_length=(0, "uint16"), template_id=(2, "uint16"),
                     schema=(4, "uint16"), acting_version=(6, "uint16"))
@@ -59,24 +59,24 @@ RESERVED = frozenset(dir(Message)) | frozenset(dir(Composite)) | frozenset(dir(E
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What stands before the entries of a group: where it has their length and number, (offset, primitive) each."""
+    """The header of a group: where the length and number of its entries are, (offset, primitive) each."""
 
     encoded_length: int
     block_length: tuple[int, str]
     num_in_group: tuple[int, str]
     minimum: int = 0
-    """Of entries."""
+    """The smallest number of entries."""
     maximum: int = 65534
 
 
 def attribute_names(names: Iterable[str]) -> dict[str, str]:
-    """The Python attribute for each name of a block's or composite's fields, groups and data: a keyword, a name of the
-    flyweight's own, and what begins with two underscores gets an underscore at its end."""
+    """Returns the Python attribute for each name of fields, groups and data. An underscore is appended to keywords, to
+    names of the flyweight's own attributes, and to names that begin with two underscores."""
     return _spelled(names, RESERVED)
 
 
 def member_names(names: Iterable[str]) -> dict[str, str]:
-    """The same for the members of an enum or a set."""
+    """Like ``attribute_names``, for the members of an enum or a set."""
     return _spelled(names, frozenset({"mro", "name", "value"}) | frozenset(dir(int)))
 
 
@@ -104,10 +104,12 @@ def integer(
     since: int = 0,
     byte_order: str = "<",
 ) -> Field[Any, Any]:
-    """An ``int``. ``null``: the wire's null value of an optional field, which reads and writes as None; without it the
-    field is required. ``minimum``, ``maximum``: what may be written, if the schema says so (not the primitive's
-    defaults). ``since``: the version that added the field; it reads as None from older messages. ``byte_order``: "<"
-    or ">"."""
+    """An ``int`` field.
+
+    ``null``: the null value on the wire of an optional field, which reads and writes as None; without it the field is
+    required. ``minimum``, ``maximum``: the limits for writing if the schema gives any, else those of the primitive.
+    ``since``: the version that added the field; in older messages the field reads as None. ``byte_order``: "<" or ">".
+    """
     return Field("integer", name, offset, primitive, 1, since, byte_order, null, minimum, maximum)
 
 
@@ -122,7 +124,7 @@ def floating(
     since: int = 0,
     byte_order: str = "<",
 ) -> Field[Any, Any]:
-    """A ``float``, of the primitive "float" or "double"; the rest as ``integer``."""
+    """A ``float`` field, of the primitive "float" or "double". The arguments are those of ``integer``."""
     return Field("float", name, offset, primitive, 1, since, byte_order, null, minimum, maximum)
 
 
@@ -136,23 +138,25 @@ def char(
     maximum: int | None = None,
     since: int = 0,
 ) -> Field[Any, Any]:
-    """A ``str`` of one character, in one byte."""
+    """A ``str`` field of one character, in one byte."""
     return Field("char", name, offset, "char", 1, since, "<", null, minimum, maximum, None, _codec(name, encoding))
 
 
 def text(
     name: str, offset: int, *, length: int, encoding: str = "US-ASCII", optional: bool = False, since: int = 0
 ) -> Field[Any, Any]:
-    """A char array: a ``str``, without trailing zeros, zero-padded when written. If ``optional``, None writes zeros.
+    """A char array, read as a ``str`` without trailing zeros, and padded with zeros when written. If ``optional``, None
+    writes zeros.
 
-    A byte that the encoding does not have becomes a lone surrogate, and is written as it was:
-    ``value.encode(encoding, "surrogateescape")`` gives the field's bytes."""
+    A byte that is invalid in the encoding becomes a lone surrogate, which is written as that byte again:
+    ``value.encode(encoding, "surrogateescape")`` returns the field's bytes."""
     null = 0 if optional else None
     return Field("text", name, offset, "char", length, since, "<", null, None, None, None, _codec(name, encoding))
 
 
 def octets(name: str, offset: int, *, length: int, null: int | None = None, since: int = 0) -> Field[Any, Any]:
-    """A uint8 array: ``bytes`` of exactly this length. With ``null``, writing None fills it with this byte."""
+    """A uint8 array, as ``bytes`` of exactly this length. With ``null``, writing None fills the array with this
+    byte."""
     return Field("octets", name, offset, "uint8", length, since, "<", null)
 
 
@@ -168,8 +172,8 @@ def array(
     since: int = 0,
     byte_order: str = "<",
 ) -> Field[Any, Any]:
-    """Any other array: a ``tuple`` of numbers. With ``null``, writing None fills it with this value; elements are read
-    as they are."""
+    """Any other array, as a ``tuple`` of numbers. With ``null``, writing None fills the array with this value; elements
+    with this value are read as numbers, not as None."""
     return Field("array", name, offset, primitive, length, since, byte_order, null, minimum, maximum)
 
 
@@ -184,8 +188,10 @@ def enumeration(
     since: int = 0,
     byte_order: str = "<",
 ) -> Field[Any, Any]:
-    """A member of ``cls``: an ``IntEnum`` of wire values, or for the primitive "char" an ``Enum`` of one-character
-    strings. ``null`` reads as None, and None can be written if ``optional``. What is neither is UnknownValueError."""
+    """An enum field, whose values are members of ``cls``: an ``IntEnum`` of wire values, or, for the primitive "char",
+    an
+    ``Enum`` of one-character strings. ``null`` reads as None, and None can be written if ``optional``. Any other value
+    raises UnknownValueError."""
     kind = "enum" if optional else "required enum"
     pairs = tuple((ord(member.value) if isinstance(member.value, str) else int(member.value), member) for member in cls)
     return Field(kind, name, offset, primitive, 1, since, byte_order, null, None, None, cls, None, pairs)
@@ -194,7 +200,8 @@ def enumeration(
 def flags(
     name: str, primitive: str, offset: int, cls: type[Any], *, since: int = 0, byte_order: str = "<"
 ) -> Field[Any, Any]:
-    """A set: a member of ``cls``, an ``IntFlag``. Bits that ``cls`` does not know are not shown, and cannot be set."""
+    """A set field, whose values are members of ``cls``, an ``IntFlag``. Bits that ``cls`` does not have are hidden when
+    read, and cannot be written."""
     known = functools.reduce(operator.or_, (member.value for member in cls), 0)
     return Field(
         "set", name, offset, primitive, 1, since, byte_order, None, None, None, cls, None, (known, _maker(cls))
@@ -202,14 +209,15 @@ def flags(
 
 
 def composite(name: str, offset: int, cls: type[Composite], *, since: int = 0) -> Field[Any, Any]:
-    """A flyweight of ``cls`` over its place. Assigning one of the same class copies its bytes."""
+    """A composite field, read as a flyweight of ``cls`` over its bytes. Assigning an object of the same class copies
+    its bytes."""
     return Field("composite", name, offset, "char", cls.ENCODED_LENGTH, since, "<", None, None, None, cls)
 
 
 def group(
     name: str, cls: type[Entry], dimension: Dimension, *, since: int = 0, byte_order: str = "<"
 ) -> Field[Any, Any]:
-    """A ``Group`` of ``cls``. Groups, then data, must be declared in the schema's order."""
+    """A ``Group`` with entries of ``cls``. Declare groups, and then data, in the schema's order."""
     shape = (dimension.encoded_length, *dimension.block_length, *dimension.num_in_group)
     return Field(
         "group", name, 0, "char", 0, since, byte_order, None, dimension.minimum, dimension.maximum, cls, None, shape
@@ -225,14 +233,15 @@ def data(
     since: int = 0,
     byte_order: str = "<",
 ) -> Field[Any, Any]:
-    """Variable-length data after the primitive ``length``, of at most ``maximum`` bytes: ``str`` with an encoding, else
-    ``bytes``."""
+    """Variable-length data of at most ``maximum`` bytes, behind its length of primitive ``length``. Read as ``str``
+    with an encoding, else as ``bytes``."""
     codec = None if encoding is None else _codec(name, encoding)
     return Field("data", name, 0, length, 0, since, byte_order, None, 0, maximum, None, codec)
 
 
 def _maker(cls: type[Any]) -> Callable[[int], Any]:
-    """Members of a flag by value. ``enum`` keeps each combination that it ever made; publishers choose how many."""
+    """Returns a function that makes members of a flag by value. Unlike ``enum``, which keeps each combination that it
+    ever made, the function keeps a bounded number, because the values come from publishers."""
     known = cls._value2member_map_
 
     def make(bits: int) -> Any:
@@ -245,7 +254,7 @@ def _maker(cls: type[Any]) -> Callable[[int], Any]:
 
 
 def _codec(name: str, encoding: str) -> str:
-    """Python's own name of it; "ascii" and "utf-8" are what the core knows by heart."""
+    """Returns Python's own name of the encoding. The core has "ascii" and "utf-8" built in."""
     try:
         return codecs.lookup(encoding).name
     except LookupError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base classes of messages, composites and group entries: views of bytes that live somewhere else."""
+"""The base classes of messages, composites and group entries: views of bytes in another object's buffer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The message header of a schema: where it has what, (offset, primitive) each."""
+    """The message header of a schema. Each field is (offset, primitive)."""
 
     schema_id: int
     version: int
-    """The schema's, which is written into the headers of what is encoded."""
+    """The schema's version, which ``encode`` writes into the header."""
     encoded_length: int
     block_length: tuple[int, str]
     template_id: tuple[int, str]
@@ -30,7 +30,7 @@ class Header:
 
     @property
     def shape(self) -> tuple[int | str, ...]:
-        """For the C core."""
+        """The header as the C core takes it."""
         places = self.block_length + self.template_id + self.schema + self.acting_version
         return (self.encoded_length, *places, self.byte_order)
 
@@ -44,7 +44,7 @@ def _parts_of(fields: dict[str, _core.Field[Any, Any]]) -> tuple[_core.Field[Any
 
 
 def _show(self: Any) -> str:
-    """For ``repr``: the fields, not the groups and data."""
+    """The ``repr`` of a flyweight: its fields, without groups and data."""
     try:
         values = [
             f"{name}={getattr(self, name)!r}"
@@ -57,14 +57,14 @@ def _show(self: Any) -> str:
 
 
 class Composite(_core.Flyweight):
-    """A few fields that are one: a flyweight over a part of a block. Lives as long as its message.
+    """A group of fields that form one value: a flyweight over a part of a block. Valid as long as its message.
 
-    Subclasses say ``encoded_length`` in bytes, and have ``__slots__ = ()``.
+    Subclasses pass ``encoded_length`` in bytes, and have ``__slots__ = ()``.
     """
 
     __slots__ = ()
     FIELDS: ClassVar[dict[str, _core.Field[Any, Any]]] = {}
-    """By attribute, in the schema's order, without constants."""
+    """The fields by attribute name, in the schema's order, without constants."""
     ENCODED_LENGTH: ClassVar[int] = 0
 
     def __init_subclass__(cls, *, encoded_length: int | None = None) -> None:
@@ -76,14 +76,14 @@ class Composite(_core.Flyweight):
 
 
 class Entry(_core.Flyweight):
-    """One entry of a group: its block, then its own groups and data. Lives as long as its message.
+    """One entry of a group: its block, then its own groups and data. Valid as long as its message.
 
-    Subclasses say ``name`` (the group's) and ``block_length`` in bytes, and have ``__slots__ = ()``.
+    Subclasses pass ``name`` (of the group) and ``block_length`` in bytes, and have ``__slots__ = ()``.
     """
 
     __slots__ = ()
     FIELDS: ClassVar[dict[str, _core.Field[Any, Any]]] = {}
-    """By attribute, in the schema's order, without constants; groups and data too."""
+    """The fields, groups and data by attribute name, in the schema's order, without constants."""
     BLOCK_LENGTH: ClassVar[int] = 0
     _layout: ClassVar[_core.Layout]
 
@@ -97,29 +97,30 @@ class Entry(_core.Flyweight):
 
 
 class Message(_core.MessageFlyweight):
-    """A message, read or written where it is; its fields are attributes.
+    """A message that is read or written in place; its fields are attributes.
 
-    Made by ``encode``, ``decode`` and ``wrap`` over any buffer, by ``publisher.claim(Message)`` and ``sbe.dispatch``.
-    It reads or writes only as long as its bytes are there: ClosedError after ``commit``, ``abort`` and the end of the
-    handler. A buffer of yours is kept (exported) as long as the message lives, or to the end of a ``with`` statement.
+    Made by ``encode``, ``decode`` and ``wrap`` over any buffer, by ``publisher.claim(Message)`` and by
+    ``sbe.dispatch``. A message is valid as long as its bytes are: after ``commit`` or ``abort``, or after its handler
+    has returned, its attributes raise ClosedError. A message over your own buffer holds an export of it, until the
+    message is deleted or its ``with`` block ends.
 
-    Subclasses say the schema's ``header``, ``template_id`` and ``block_length``, and have ``__slots__ = ()``.
+    Subclasses pass the schema's ``header``, the ``template_id`` and the ``block_length``, and have ``__slots__ = ()``.
     """
 
     __slots__ = ()
     FIELDS: ClassVar[dict[str, _core.Field[Any, Any]]] = {}
-    """By attribute, in the schema's order, without constants; groups and data too."""
+    """The fields, groups and data by attribute name, in the schema's order, without constants."""
     NAME: ClassVar[str] = ""
-    """The schema's."""
+    """The name in the schema."""
     TEMPLATE_ID: ClassVar[int] = 0
     SCHEMA_ID: ClassVar[int] = 0
     SCHEMA_VERSION: ClassVar[int] = 0
     BLOCK_LENGTH: ClassVar[int] = 0
-    """In bytes, header excluded."""
+    """The length of the block in bytes, without the header."""
     SCHEMA: ClassVar[Schema]
     dtype = DtypeAttribute()
-    """numpy's dtype of the block, for ``Subscriber.poll_arrays`` and ``Publisher.offer_array``. AttributeError if the
-    message has groups or data: it is not of one size."""
+    """The numpy dtype of the block, for ``Subscriber.poll_arrays`` and ``Publisher.offer_array``. Raises AttributeError
+    if the message has groups or data, because its size then varies."""
     _records: ClassVar[Records]
     _layout: ClassVar[_core.Layout]
 

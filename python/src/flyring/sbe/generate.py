@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the model of a schema to a Python module: the classes that ``runtime`` makes, as typed source.
+"""Generates a Python module from the model of a schema: the classes that ``runtime`` makes, as typed source.
 
 The module needs only ``flyring.sbe``. It has an enum class for each enum and set, a class for each composite, group and
 message that is used, and ``SCHEMA``, the ``Schema`` that knows the messages.
@@ -23,12 +23,12 @@ _IMPORTS = {
     "Sequence": "from collections.abc import Sequence",
 }
 _NAMES = (*_IMPORTS, "Final", "Never")
-# Names and texts are the schema's: they follow no rules of Python's.
+# Names and texts come from the schema, so they need not follow Python's conventions.
 _NOQA = "# ruff: noqa: E501, E741, N801, N815, N816, PIE796, RUF001, RUF002, RUF100, W291, W293"
 
 
 def generate(schema: model.SchemaModel) -> str:
-    """The source of a module. The same schema always gives the same source."""
+    """Returns the source of a module. The same schema always gives the same source."""
     return _Module(schema).source()
 
 
@@ -44,7 +44,7 @@ class _Module:
         named = {id(kind) for kind in schema.types.values()}
         self.types: dict[int, str] = {}  # the names of classes, by the identity of the model
         self.used: list[tuple[model.Type, str]] = []
-        for kind in sorted(used, key=lambda one: id(one) not in named):  # the schema's own names are kept for its types
+        for kind in sorted(used, key=lambda one: id(one) not in named):  # the named types keep their names
             self.types[id(kind)] = self.unique(kind.name)
         self.used = [(kind, self.types[id(kind)]) for kind in used]
 
@@ -138,7 +138,7 @@ class _Module:
             self.lines.append("    pass")
 
     def block(self, block: model.Message | model.Group, name: str, base: str, given: dict[str, object]) -> None:
-        """A message's or a group entry's class, after those of the groups in it."""
+        """Adds the class of a message or group entry, after the classes of its own groups."""
         entries = {}
         for group in block.groups:
             entry = entries[group.name] = self.unique(f"{name}{group.name[0].upper()}{group.name[1:]}")
@@ -157,13 +157,14 @@ class _Class:
         self.lines: list[str] = []
 
     def ref(self, name: str) -> Code:
-        """A name of the module or a builtin as it is written in the class, where an attribute may hide it."""
+        """Returns how a name of the module, or a builtin, is written inside the class, where an attribute may hide
+        it."""
         if name in _NAMES:
             self.module.imported.add(name)
         if name not in self.attributes.values():
             return Code(name)
         if name not in self.aliases:
-            private = name if name.startswith("_") else f"_{name}"  # two would make it the class's own
+            private = name if name.startswith("_") else f"_{name}"  # two underscores would be mangled
             self.aliases[name] = self.module.unique(private, self.attributes.values())
         return Code(self.aliases[name])
 
@@ -258,7 +259,7 @@ class _Class:
         else:
             function, get = "floating" if primitive.is_float else "integer", self.ref(number_type)
         put = f"{self.ref('Sequence')}[{self.ref(number_type)}]" if function == "array" else get
-        # An array has no null value of its own: None can be written, and fills it; its elements are read as they are.
+        # An array has no null value: writing None fills the array, and reading gives its elements.
         reads_none = bool(since) or (optional and not kind.is_array)
         types = f"{get}{' | None' if reads_none else ''}, {put}{' | None' if optional else ''}"
         arguments: list[object] = (
@@ -308,7 +309,7 @@ class _Class:
 
 
 def _types_of(block: model.Message | model.Group | model.Composite) -> Iterator[model.Type]:
-    """The types that need a class, those first that others need."""
+    """Yields the types that need a class; a type that others need comes before these."""
     for field in block.fields:
         if isinstance(field.type, model.Composite):
             yield from _types_of(field.type)

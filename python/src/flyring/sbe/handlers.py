@@ -20,8 +20,8 @@ _Message = TypeVar("_Message", bound=Message)
 def on(
     message: type[_Message], handler: Callable[[_Message, _core.Message], Action | None]
 ) -> dict[type[Any], Handler]:
-    """One entry of what ``dispatch`` takes: ``dispatch(on(Trade, on_trade) | on(Book, on_book))``.
+    """Returns a dict with one entry for ``dispatch``: ``dispatch(on(Trade, on_trade) | on(Book, on_book))``.
 
-    The same as a dict, but a type checker compares each handler with its message, which it cannot do in a dict.
+    Unlike a dict literal, this lets a type checker compare each handler with its message class.
     """
     return {message: handler}

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as JSON (spec/messages.md 4): what ``json.dumps`` takes and ``json.loads`` gives, both ways.
+"""Converts messages to and from JSON objects, as ``json.dumps`` takes and ``json.loads`` gives them (spec/messages.md
+4).
 
-The form is that of sbe-tool's own JSON printer: composites are dicts, groups lists of dicts, enums the names of their
-values, sets dicts of bools, char arrays strings without trailing zeros, other arrays lists of numbers; constants too.
-None is the null value, and what the acting version does not have. NaN, which JSON does not know, is the string "NaN"
-where it is not the null value, infinity is "Infinity" or "-Infinity". Data without a character encoding is a string of
-hexadecimal digits. A value that an enum does not know is its number. A byte that a text's character encoding does not
-have is a lone surrogate, which ``json.dumps`` escapes, and is written as that byte again.
+The form is that of sbe-tool's JSON printer:
+- Composites are dicts, groups are lists of dicts, and sets are dicts of bools. Constants are included.
+- Enums are the names of their values; a value that the enum does not know is its number.
+- Char arrays are strings without trailing zeros, and other arrays are lists of numbers.
+- The null value, and a field that the acting version does not have, is None.
+- NaN, which JSON does not have, is the string "NaN" unless it is the null value. Infinity is "Infinity" or "-Infinity".
+- Data without a character encoding is a string of hexadecimal digits.
+- A byte that is invalid in a text's character encoding is a lone surrogate, which ``json.dumps`` escapes. It is written
+  as that byte again.
 """
 
 from __future__ import annotations
@@ -31,15 +35,16 @@ _forms: WeakKeyDictionary[type[Any], _Form] = WeakKeyDictionary()
 
 
 def to_dict(message: Message) -> Json:
-    """All of a message that is being read, in the schema's order. Raises what its attributes raise."""
+    """Returns a decoded message as a dict, in the schema's order. Raises the errors that its attributes raise."""
     return _form_of(type(message)).read(message)
 
 
 def from_dict(message: type[Message], mapping: Mapping[str, Any]) -> bytes:
-    """A message of that class, header first, from a mapping such as ``to_dict`` makes.
+    """Returns the bytes of a message of this class, with its header, from a mapping such as ``to_dict`` makes.
 
-    Optional fields, groups and data may be missing; all other fields must be there. Constants may be, if right.
-    Raises SbeError that names ``Message.field`` for what is missing, not in the schema, or cannot be written.
+    Optional fields, groups and data may be missing; all other fields are required. Constants may be given with their
+    own value. Raises SbeError, which names ``Message.field``, for a field that is missing, not in the schema, or cannot
+    be written.
     """
     form = _form_of(message)
     buffer = bytearray(message.SCHEMA.model.header.encoded_length + form.block_length + form.room(mapping))
@@ -50,16 +55,16 @@ def from_dict(message: type[Message], mapping: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A field, a group or data: how it is read from its block, and written into it."""
+    """A field, group or data: how to read it from its block, and how to write it."""
 
     name: str
     read: Callable[[Any], Any]
     write: Callable[[Any, Any, str], None]
-    """Block, value, and path for errors."""
+    """Called with the block, the value, and the path for errors."""
     default: Any = _REQUIRED
-    """What is written if the mapping has nothing for it."""
+    """The value to write if the mapping has none."""
     room: Callable[[Any], int] | None = None
-    """How many bytes a value needs behind the block, at most."""
+    """Returns the largest number of bytes that a value needs behind the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class _Form:
 
     def room(self, mapping: Any) -> int:
         if not isinstance(mapping, Mapping):
-            return 0  # refused when it is written
+            return 0  # writing raises the error
         return sum(part.room(mapping.get(part.name)) for part in self.parts if part.room is not None)
 
 
@@ -148,7 +153,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _as_it_was(value: Any, path: str) -> Any:
-    if isinstance(value, bool):  # which Python takes for a number
+    if isinstance(value, bool):  # a bool is an int in Python
         raise WrongTypeError(f"a number or text is expected, not {value!r}", path)
     return value
 
@@ -189,7 +194,7 @@ def _float(single: bool) -> tuple[Callable[[Any], Any], Callable[[Any, str], Any
 
 
 def _shortest(value: float) -> float:
-    """The number of the fewest digits that is the same in 32 bits: 49.9, not 49.900001525878906."""
+    """Returns the number with the fewest digits that has the same 32-bit form: 49.9, not 49.900001525878906."""
     packed = struct.pack("<f", value)
     for digits in (6, 7, 8):
         rounded = float(f"{value:.{digits}g}")

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resolved SBE schema: what ``parse`` makes of the XML, and all else is made of: flyweights, dtypes, JSON, modules.
+"""The model of a resolved SBE schema. ``parse`` makes it from XML; flyweights, dtypes, JSON and modules are made from
+it.
 
-Nothing is left to look up: every offset, length, version, null value, limit and constant stands where it is used.
+No reference is left: every offset, length, version, null value, limit and constant stands where it is used.
 
-Values are as they are on the wire: integers for the integer primitives **and for char** (the byte), ``float`` for float
-and double. Only constants are what a user sees (see ``Field.constant``). Offsets count from the start of what holds the
-field: block of the message, block of the group entry, composite. All lengths and offsets are in bytes.
+Values are those on the wire: integers for the integer primitives **and for char** (the byte), ``float`` for float and
+double. Only constants are values as a user sees them (see ``Field.constant``). All lengths and offsets are in bytes.
+An offset counts from the start of the block or composite that holds the field.
 
-A named type is one object, however many fields use it; a type that is written inside a composite belongs to it alone.
+A named type is one object, even if many fields use it. A type written inside a composite belongs to that composite
+only.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Primitive(enum.Enum):
 
     @property
     def lowest(self) -> int:
-        """The smallest number that the bits of an integer primitive hold, null value or not."""
+        """The smallest number that an integer primitive can hold, including the null value."""
         return 0 if self.is_unsigned or self is Primitive.CHAR else -(1 << (8 * self.size - 1))
 
     @property
@@ -74,11 +76,11 @@ class Encoded:
 
     name: str
     primitive: Primitive
-    length: int  # 1: one value, not an array. 0 is an array of nothing
-    presence: Presence  # of the type alone; what holds for a field is Field.presence
+    length: int  # 1: one value, not an array. 0: an empty array
+    presence: Presence  # of the type; a field may differ, see Field.presence
     min_value: int | float  # the type's own, or the primitive's
     max_value: int | float
-    null_value: int | float  # counts only where Field.presence is OPTIONAL or the acting version lacks the field
+    null_value: int | float  # used only if Field.presence is OPTIONAL, or the acting version lacks the field
     character_encoding: str | None = None  # always set for char; as the schema spells it, known to Python
     constant: int | float | str | None = None  # if presence is CONSTANT; see Field.constant
     description: str = ""
@@ -97,7 +99,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class ValidValue:
-    """One value of an enum (``value`` is what is on the wire), or one choice of a set (``value``: its bit, 0 to 63)."""
+    """One value of an enum (``value``: the value on the wire), or one choice of a set (``value``: its bit, 0 to 63)."""
 
     name: str
     value: int
@@ -117,7 +119,7 @@ class Enum:
     semantic_type: str | None = None
     since_version: int = 0
     deprecated: int = 0
-    nullable: bool = False  # its encoding type is optional: null may be written, whatever the presence is
+    nullable: bool = False  # its encoding type is optional, so null may be written with any presence of the field
 
     @property
     def encoded_length(self) -> int:
@@ -145,7 +147,7 @@ class Set:
 @dataclass(frozen=True, slots=True)
 class Composite:
     name: str
-    fields: tuple[Field, ...]  # refs and inline types alike; constants too. In the schema's order, ids are 0
+    fields: tuple[Field, ...]  # refs, inline types and constants, in the schema's order; ids are 0
     encoded_length: int
     presence: Presence
     description: str = ""
@@ -176,11 +178,11 @@ class Field:
     encoded_length: int  # 0 for a constant
     presence: Presence  # the field's own, else its type's
     id: int = 0
-    # What a user reads of a constant: int or float; str for char and char arrays (trailing zeros cut); for an enum the
-    # wire value (as ValidValue.value). None if presence is not CONSTANT.
+    # The value of a constant, as a user reads it: int or float; str for char and char arrays, without trailing zeros;
+    # for an enum the wire value, as ValidValue.value. None if presence is not CONSTANT.
     constant: int | float | str | None = None
     since_version: int = (
-        0  # of field or type, whichever is newer. For members of a composite the field's counts, not theirs
+        0  # of the field or its type, whichever is newer. Members of a composite have that of the composite's field
     )
     deprecated: int = 0
     description: str = ""  # the field's own, else its type's
@@ -190,7 +192,7 @@ class Field:
 
     @property
     def is_optional(self) -> bool:
-        """Whether a null value may be written. (Reading gives null also where the acting version lacks the field.)"""
+        """Whether a null value may be written. (A field that the acting version lacks also reads as null.)"""
         if isinstance(self.type, Enum) and self.type.nullable:
             return self.presence is not Presence.CONSTANT
         return self.presence is Presence.OPTIONAL
@@ -198,13 +200,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A ``<data>``: a length, then so many bytes. The length has no offset: the bytes follow it at once."""
+    """A ``<data>``: a length, directly followed by that many bytes."""
 
     name: str
     id: int
-    length: Encoded  # its max_value bounds what may be written
+    length: Encoded  # its max_value is the largest length that may be written
     character_encoding: str | None  # None: bytes
-    type: Composite  # "length" and "varData", and what else the schema has there
+    type: Composite  # "length" and "varData", and any other members in the schema
     since_version: int = 0
     deprecated: int = 0
     description: str = ""

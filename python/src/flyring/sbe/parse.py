@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the XML of an SBE schema to its model.
+"""Parses the XML of an SBE schema into its model.
 
-What sbe-tool refuses is refused, with a ``SchemaError`` that has every problem found; what it warns of is a
-``SchemaWarning``. Refused as well is what sbe-tool makes codecs of that cannot work: names that no language takes,
-numbers that do not fit where they are written, and variable-length types outside of ``<data>``.
+A schema that sbe-tool refuses raises ``SchemaError``, with every problem found. Warnings of sbe-tool become
+``SchemaWarning``. Some schemas are refused for which sbe-tool makes codecs that cannot work: those with names that are
+invalid in a language, numbers that do not fit, or variable-length types outside of ``<data>``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _One = TypeVar("_One")
 
 
 def load(path: str | os.PathLike[str]) -> SchemaModel:
-    """The schema in a file."""
+    """Reads the schema in a file."""
     return _schema(*document.load(path))
 
 
 def parse(text: str, base: str | os.PathLike[str] | None = None) -> SchemaModel:
-    """The schema in a text. ``base`` is the folder that an XInclude in it is relative to."""
+    """Reads the schema in a text. ``base``: the folder that an XInclude in it is relative to."""
     return _schema(*document.parse(text, base))
 
 
@@ -80,7 +80,7 @@ def _model(root: Element, text: str) -> SchemaModel:
 
 
 def _each(elements: Iterable[Element], make: Callable[[Element], _One]) -> list[_One]:
-    """What is made of each; the problems of all are reported together."""
+    """Calls ``make`` for each element, and returns the results. The problems of all elements are raised together."""
     made = []
     problems: dict[str, None] = {}
     for element in elements:

@@ -17,7 +17,7 @@ _SET_ENCODINGS = ("uint8", "uint16", "uint32", "uint64")
 
 
 def _encoding(types: Types, element: Element, direct: tuple[str, ...]) -> tuple[Primitive, Element | None]:
-    """The primitive of an enum or a set, and the type that names it, if one does."""
+    """Returns the primitive of an enum or set, and the ``<type>`` that its encodingType names, if it names one."""
     text = required(element, "encodingType")
     if text in direct:
         return PRIMITIVES[text], None

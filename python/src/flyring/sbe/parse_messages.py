@@ -20,7 +20,7 @@ from .parse_types import Types
 
 
 def number_in(element: Element, composite: Composite, name: str) -> Encoded:
-    """The integer that a header must have; ``element`` is what an error names."""
+    """Returns the integer that a header must have. Errors name ``element``."""
     type_ = composite[name].type if name in composite else None
     if type_ is None:
         raise element.error(f'composite "{composite.name}" must have a <type name="{name}"> to be used here')
@@ -50,7 +50,7 @@ def fits(element: Element, what: str, value: int, header: Composite, name: str) 
 
 
 def _check_limit(element: Element, composite: Composite, name: str, encoded: Encoded) -> None:
-    """sbe-tool's rule for lengths and numbers: they are Java's ints."""
+    """Checks sbe-tool's rule for lengths and numbers: they are Java ints."""
     primitive = encoded.primitive
     highest = 2**31 - 1 if primitive is Primitive.UINT32 else primitive.max_value
     given = encoded.max_value != primitive.max_value or primitive is not Primitive.UINT32
@@ -105,7 +105,7 @@ class Messages:
 
 
 def types_of_data(element: Element) -> set[str]:
-    """For sbe-tool they have no fixed length in any other place either."""
+    """Returns the types that a ``<data>`` uses. sbe-tool gives them no fixed length anywhere."""
     found = {child.get("type") or "" for child in element.children if child.name == "data"}
     return found.union(*(types_of_data(child) for child in element.children if child.name == "group"))
 
@@ -125,7 +125,7 @@ class _Members:
         self.fields: list[Field] = []
         self.groups: list[Group] = []
         self.data: list[Data] = []
-        self.end = 0  # of the block so far; what a group's block is long
+        self.end = 0  # the length of the block so far
         names: set[str] = set()
         ids: set[int] = set()
         for child in element.children:
@@ -175,7 +175,7 @@ class _Members:
             raise element.error(f'type="{type_name}" has a variable length: use <data>, or another type')
         presence = presence_of(element, type_.presence)
         if type_.presence is Presence.CONSTANT and isinstance(type_, Encoded):
-            presence = Presence.CONSTANT  # there is no room for anything else
+            presence = Presence.CONSTANT  # the field has no bytes for another value
         self._check_semantic_type(element, type_)
         constant = self._constant(element, type_, presence)
         length = 0 if presence is Presence.CONSTANT else type_.encoded_length

@@ -25,9 +25,9 @@ from .errors import SchemaError
 from .model import PRIMITIVES, Composite, Encoded, Enum, Field, Presence, Primitive, Type
 from .parse_enums import enumeration, flags
 
-KINDS = ("type", "composite", "enum", "set")  # of types of one name the last of the last kind counts, as in sbe-tool
+KINDS = ("type", "composite", "enum", "set")  # of types with one name the last of the last kind wins, as in sbe-tool
 _MEMBERS = (*KINDS, "ref")
-_MOST_MEMBERS = 1 << 16  # of a composite with all that is inside: refs that double at each step end here
+_MOST_MEMBERS = 1 << 16  # of a composite with all nested members: a bound for refs that double at each level
 _DEEPEST = 100
 
 
@@ -47,13 +47,13 @@ def builtin(primitive: Primitive) -> Encoded:
 @dataclass(frozen=True, slots=True)
 class _Parsed:
     type: Type
-    refers_to: frozenset[str]  # the names of all types that are referred to inside, at any depth
+    refers_to: frozenset[str]  # the names of all types that it refers to, at any depth
     members: int
     variable_length: bool = False
 
 
 class Types:
-    """The types of a schema. Each is made when it is first asked for, so that it may stand after its use."""
+    """The types of a schema. Each is parsed on first use, so a schema may define a type after its use."""
 
     def __init__(self, schema: Element, version: int) -> None:
         self.version = version
@@ -76,12 +76,13 @@ class Types:
                 warn(element, f"is skipped: a type is one of <{'>, <'.join(KINDS)}>")
 
     def find(self, name: str) -> Type | None:
-        """What a field or group of a message means by a name."""
+        """Returns the type that a field or group of a message refers to by this name."""
         element = self.named.get(name)
         return self.builtins.get(name) if element is None else self.resolve(element)
 
     def first(self, name: str, kinds: tuple[str, ...] = KINDS) -> Element | None:
-        """What a type means by a name: the first that is written, of these kinds; no primitive."""
+        """Returns the element that a type refers to by this name: the first one of these kinds. Primitives are not
+        included."""
         return next((one for one in self.by_name.get(name, ()) if one.local_name in kinds), None)
 
     def has_variable_length(self, name: str) -> bool:
@@ -92,7 +93,7 @@ class Types:
         return self._parse(element, inside).type
 
     def _parse(self, element: Element, inside: tuple[str, ...]) -> _Parsed:
-        """``inside``: the names of the composites that this is parsed for, from the outermost on."""
+        """Parses a type once. ``inside``: the names of the composites around it, from the outermost on."""
         parsed = self.parsed.get(element)
         if parsed is None:
             try:
@@ -187,7 +188,7 @@ class Types:
         return text.rstrip("\0"), max(size, 1 if element.get("length") is None else length)
 
     def value_of(self, element: Element, value_ref: str, primitive: Primitive, enum: Enum | None) -> int | float | str:
-        """What a valueRef stands for: for an enum field (``enum``) as on the wire, else as a user reads it."""
+        """Returns the value of a valueRef: for an enum field (``enum``) as on the wire, else as a user reads it."""
         name, dot, value_name = value_ref.partition(".")
         if not (name and dot and value_name):
             raise element.error(f'valueRef="{value_ref}" must have the form ENUM.VALUE')

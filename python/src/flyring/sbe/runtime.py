@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the model of a schema to its message classes."""
+"""Makes the message classes of a schema's model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PYTHON = "flyring.sbe.runtime"
 
 
 def message_classes(schema: model.SchemaModel) -> dict[str, type[Message]]:
-    """A class for each message, by the schema's names."""
+    """Returns a class for each message, by its name in the schema."""
     return _Classes(schema).messages()
 
 
 def _limits(kind: model.Encoded) -> dict[str, Any]:
-    """What the schema says beyond the primitive's own limits."""
+    """Returns the limits that differ from those of the primitive."""
     given: dict[str, Any] = {}
     if kind.min_value != kind.primitive.min_value:
         given["minimum"] = kind.min_value
@@ -35,7 +35,7 @@ class _Classes:
     def __init__(self, schema: model.SchemaModel) -> None:
         self.schema = schema
         self.order = schema.byte_order
-        self.types: dict[int, Any] = {}  # by the identity of the model, which the schema keeps
+        self.types: dict[int, Any] = {}  # by the id() of the model's type; the schema keeps the model alive
 
     def messages(self) -> dict[str, type[Message]]:
         header = self.header()
@@ -60,7 +60,7 @@ class _Classes:
         )
 
     def block(self, block: model.Message | model.Group) -> dict[str, Any]:
-        """The namespace of a class with these fields, groups and data."""
+        """Returns the namespace of a class with these fields, groups and data."""
         parts: list[model.Field | model.Group | model.Data] = [*block.fields, *block.groups, *block.data]
         namespace: dict[str, Any] = {"__slots__": (), "__module__": PYTHON}
         for part, attribute in zip(parts, fields.attribute_names(part.name for part in parts).values(), strict=True):
@@ -94,7 +94,7 @@ class _Classes:
         return fields.group(group.name, entry, dimension, since=group.since_version, byte_order=self.order)
 
     def field(self, field: model.Field, since: int | None = None) -> Any:
-        """``since``: of a composite's members, whose own does not count."""
+        """Returns the attribute of a field. ``since``: replaces the field's own version, for members of a composite."""
         kind, name, offset = field.type, field.name, field.offset
         version = field.since_version if since is None else since
         if field.presence is model.Presence.CONSTANT:
@@ -190,7 +190,7 @@ def _members(values: Iterable[model.ValidValue], value_of: Any) -> dict[str, Any
 
 
 def _member_value(kind: model.Enum, value: Any) -> Any:
-    """A char enum has the character, any other the number."""
+    """Returns the value of an enum member: the character for a char enum, else the number."""
     return chr(value) if kind.primitive is model.Primitive.CHAR else value
 
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 class Schema:
-    """An SBE schema. ``load`` and ``parse`` make the message classes at run time; a module made by ``flyring sbe
-    generate`` has its own, and this class as ``SCHEMA``.
+    """An SBE schema and its message classes, which are attributes.
+
+    ``load`` and ``parse`` make the message classes at run time. A module made by ``flyring sbe generate`` contains its
+    message classes, and has a Schema object named ``SCHEMA``.
 
         schema = Schema.load("prices.xml")
         update = schema.PriceUpdate.encode(bytearray(100))
@@ -39,7 +41,7 @@ class Schema:
         byte_order: Literal["<", ">"],
         messages: Iterable[type[Message]],
     ) -> None:
-        """For generated modules: ``messages`` are the classes for the messages of ``text``."""
+        """For generated modules. ``messages``: the classes of the messages in ``text``."""
         self._text, self._package, self._id, self._version, self._byte_order = text, package, id, version, byte_order
         self._messages = MappingProxyType({message.NAME: message for message in messages})
         self._by_id = {message.TEMPLATE_ID: message for message in self._messages.values()}
@@ -48,17 +50,17 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The schema in a file, and in what it includes. SchemaError; OSError."""
+        """Reads a schema from an XML file and the files that it includes. Raises SchemaError or OSError."""
         return cls._of_model(parse.load(path))
 
     @classmethod
     def parse(cls, text: str, base: str | os.PathLike[str] | None = None) -> Self:
-        """The schema in a text; what it includes is relative to the folder ``base``. SchemaError."""
+        """Reads a schema from XML text. ``base``: the folder of the files that it includes. Raises SchemaError."""
         return cls._of_model(parse.parse(text, base))
 
     @classmethod
     def of(cls, channel: Channel) -> Self:
-        """The schema in a channel. SchemaError if it has none, or one that is no SBE schema."""
+        """Reads the schema of a channel. Raises SchemaError if the channel has no SBE schema."""
         if channel.schema is None:
             raise SchemaError(f"the channel at {channel.path} has no schema: its messages are bytes")
         return cls.parse(channel.schema)
@@ -78,20 +80,22 @@ class Schema:
 
     @cached_property
     def model(self) -> SchemaModel:
-        """Everything that the schema says, for tools (``flyring.sbe.model``)."""
+        """The complete contents of the schema, for tools (see ``flyring.sbe.model``)."""
         return parse.parse(self._text)
 
     @property
     def text(self) -> str:
-        """The XML, every XInclude resolved: what a channel stores."""
+        """The XML as a channel stores it, with every XInclude resolved."""
         return self._text
 
     @property
     def id(self) -> int:
+        """The schema's id."""
         return self._id
 
     @property
     def version(self) -> int:
+        """The schema's version."""
         return self._version
 
     @property
@@ -100,12 +104,12 @@ class Schema:
 
     @property
     def byte_order(self) -> str:
-        """ "<" or ">", as in ``struct``."""
+        """The byte order, as in ``struct``: "<" is little-endian, ">" big-endian."""
         return self._byte_order
 
     @property
     def messages(self) -> Mapping[str, type[Message]]:
-        """The message classes by the schema's names. ``schema.Trade`` is ``schema.messages["Trade"]``."""
+        """The message classes by their names in the schema. ``schema.Trade`` is ``schema.messages["Trade"]``."""
         return self._messages
 
     def __getattr__(self, name: str) -> type[Any]:
@@ -119,9 +123,10 @@ class Schema:
         return [*super().__dir__(), *self._messages]
 
     def message_at(self, buffer: Buffer, offset: int = 0) -> type[Message]:
-        """The class of the message whose header is at ``offset``.
+        """Returns the class of the message whose header is at ``offset`` of ``buffer``.
 
-        MessageTooShortError; WrongMessageError if it is of another schema, or of no message that this one knows.
+        Raises MessageTooShortError; WrongMessageError if the header belongs to another schema, or to a message that
+        this schema does not know.
         """
         header = self.model.header
         order: Literal["little", "big"] = "little" if self._byte_order == "<" else "big"
@@ -144,7 +149,8 @@ class Schema:
         return self._by_id[read("templateId")]
 
     def decode(self, buffer: Buffer, offset: int = 0) -> Any:
-        """The message at ``offset``, whichever it is, by its header: a ``Message``. The errors of ``message_at``."""
+        """Decodes the message at ``offset`` of ``buffer``; its header tells its class. Raises the errors of
+        ``message_at``."""
         return self.message_at(buffer, offset).decode(buffer, offset)
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python source in the form that ruff gives it: literals, calls, docstrings."""
+"""Writes Python source as ruff formats it: literals, calls, docstrings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH = 120
 
 
 class Code(str):
-    """Source already; any other value is written as its literal."""
+    """Text that is source already. Any other value is written as a literal."""
 
 
 def literal(value: object) -> str:
@@ -35,7 +35,7 @@ def _printable(character: str) -> str:
 def call(
     start: str, function: str, positional: Sequence[object], named: Mapping[str, object], indent: int
 ) -> list[str]:
-    """``start`` and a call, in the shape of fewest lines that fits."""
+    """Returns ``start`` and a call, on as few lines as possible."""
     arguments = [literal(one) for one in positional] + [f"{key}={literal(value)}" for key, value in named.items()]
     margin = " " * indent
     whole = f"{margin}{start}{function}({', '.join(arguments)})"
@@ -50,7 +50,7 @@ def call(
 
 
 def docstring(text: str, indent: int) -> list[str]:
-    """Nothing if there is no text."""
+    """Returns the lines of a docstring; none if there is no text."""
     text = text.strip()
     if not text:
         return []
@@ -71,7 +71,7 @@ def number(value: float, float_name: str = "float") -> Code:
 
 
 def long_text(text: str) -> str:
-    """A text of many lines, as one string."""
+    """Returns a text of many lines as one string literal."""
     escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     body = "".join(one if one == "\n" else _printable(one) for one in escaped)
     if body.endswith('"'):
