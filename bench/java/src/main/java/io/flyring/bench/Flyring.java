@@ -46,12 +46,13 @@ abstract class Flyring extends Contender {
         return setup.option("capacity", Math.max(1 << 20, atLeast));
     }
 
-    /** Option {@code kind}: inbox, queue; else a broadcast channel. */
+    /** Option {@code kind}: inbox, queue, service; else a broadcast channel. */
     static Channel open(Setup setup, int capacity) {
         int senders = setup.streaming() ? setup.producers() : 2;
         ChannelOptions options = switch (setup.option("kind", "broadcast")) {
             case "inbox" -> ChannelOptions.inbox().publishers(senders);
             case "queue" -> ChannelOptions.queue().producers(senders).workers(setup.option("workers", 1));
+            case "service" -> ChannelOptions.service().clients(1);
             default -> ChannelOptions.broadcast().publishers(senders)
                 .subscribers(Math.max(2, setup.option("consumers", 2)));
         };
