@@ -56,9 +56,8 @@ class FlyringService {
         std::byte* const kept = &sent_[number_ % under_way_ * size_];  // answers come in the order of requests
         ++number_;
         write(kept);
-        client_->start({kept, size_}, 1, flyring::forever, [kept, this](flyring::Call& call) {
-            compare(call.result(), kept);
-        });
+        client_->start({kept, size_}, 1, flyring::forever,
+                       [kept, this](flyring::Call& call) { compare(call.result(), kept); });
     }
 
     template <class Read>

@@ -89,7 +89,8 @@ class ZeromqIpc {
 };
 
 /// REQ and REP: one question, one answer. Streams: up to `--option outstanding=N` questions are under way, and every
-/// answer is compared; more than one asks a DEALER, which puts the empty frame in front of each that a REQ has there, too.
+/// answer is compared; more than one asks a DEALER, which puts the empty frame in front of each that a REQ has there,
+/// too.
 class ZeromqReq {
   public:
     explicit ZeromqReq(const Setup& setup)

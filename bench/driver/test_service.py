@@ -18,7 +18,14 @@ from driver.targets import verdicts
 from driver.test_jobs import BUILT, needs_cores, turn
 
 PROGRAMS = [*BUILT, "java25"]
-OTHERS = ["cpp/zeromq-req", "cpp/grpc", "rust/iceoryx2-request", "python/iceoryx2-request", "python/pyzmq-req", "python/grpc"]
+OTHERS = [
+    "cpp/zeromq-req",
+    "cpp/grpc",
+    "rust/iceoryx2-request",
+    "python/iceoryx2-request",
+    "python/pyzmq-req",
+    "python/grpc",
+]
 
 
 def skip_unless_built(catalogue: Catalogue, name: str) -> None:
@@ -64,7 +71,9 @@ def test_all_calls_of_a_stream_are_answered(catalogue: Catalogue, under_way: int
 
 
 @needs_cores
-@pytest.mark.parametrize("pair", ["cpp+java17", "java17+cpp", "cpp+python", "python+cpp", "java17+python", "python+java17"])
+@pytest.mark.parametrize(
+    "pair", ["cpp+java17", "java17+cpp", "cpp+python", "python+cpp", "java17+python", "python+java17"]
+)
 def test_client_and_server_of_two_languages(catalogue: Catalogue, pair: str) -> None:
     calls(catalogue, "service-32-mixed", f"{pair}/flyring-service-pair")
 
@@ -79,7 +88,12 @@ def test_all_questions_of_a_stream_are_answered(catalogue: Catalogue, under_way:
 @needs_cores
 @pytest.mark.parametrize(
     "name",
-    [*(n.replace("2-request", "2-request-event") for n in OTHERS), "java17/http-jdk", "java25/http-jdk", "python/http-server"],
+    [
+        *(n.replace("2-request", "2-request-event") for n in OTHERS),
+        "java17/http-jdk",
+        "java25/http-jdk",
+        "python/http-server",
+    ],
 )
 def test_a_question_is_answered_asleep(catalogue: Catalogue, name: str) -> None:
     calls(catalogue, "service-32-block", name)
@@ -147,7 +161,11 @@ def test_a_call_is_compared_with_the_round_trip_of_the_same_languages(catalogue:
 
 
 def test_who_has_no_row_of_flyring_beside_it_has_no_ratio(make_run: MakeRun) -> None:
-    target = {"text": "it", "contender": ["cpp/flyring-service-16"], "at_least": {"times": 4.0, "of": ["cpp/flyring-service-1"]}}
+    target = {
+        "text": "it",
+        "contender": ["cpp/flyring-service-16"],
+        "at_least": {"times": 4.0, "of": ["cpp/flyring-service-1"]},
+    }
     rates = {"cpp/flyring-service-1": 5e6, "cpp/flyring-service-16": 25e6, "rust/iceoryx2-request-16": 3e6}
     results = make_run([target], rates, scenario="stream", wait="own", compared_with="*/flyring-service-1")
     (verdict,) = verdicts(results)

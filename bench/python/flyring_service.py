@@ -57,9 +57,7 @@ class Service(Contender):
         super().__init__(setup)
         self.under_way = int(setup.options.get("outstanding", 16))
         self.channel = open_channel(setup)
-        self.user: flyring.Client | flyring.Server = (
-            self.channel.client() if setup.producer else self.channel.server()
-        )
+        self.user: flyring.Client | flyring.Server = self.channel.client() if setup.producer else self.channel.server()
         self.user.set_spin(SPIN if setup.wait == "spin" else 0)
         if setup.producer:
             self.send = CALL if not setup.streaming else ONE if self.under_way == 1 else SOME
