@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""grpcio over a Unix socket: one method, of which request and answer are bytes (its generic API, without protobuf, whose
-cost is that of a codec). The server's threads answer, and side b's own waits meanwhile. With several calls under way
-(option `outstanding`) they are futures."""
+"""grpcio over a Unix socket: one method, of which request and answer are bytes (its generic API, without protobuf,
+whose cost is that of a codec). The server's threads answer, and side b's own waits meanwhile. With several calls under
+way (option `outstanding`) they are futures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iceoryx2 request-response, nothing lost: no safe overflow, and sides that retry until they have delivered. Copied in and
-out as in iceoryx.py; the next request is loaned once one was sent. Streams: up to `outstanding` (option) requests are
-under way, and every response is compared. iceoryx2-request-event: an event per request and response."""
+"""iceoryx2 request-response, nothing lost: no safe overflow, and sides that retry until they have delivered. Copied in
+and out as in iceoryx.py; the next request is loaned once one was sent. Streams: up to `outstanding` (option) requests
+are under way, and every response is compared. iceoryx2-request-event: an event per request and response."""
 
 from __future__ import annotations
 

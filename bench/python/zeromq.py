@@ -86,8 +86,8 @@ class PushPull(Contender):
 
 
 class ReqRep(Contender):
-    """REQ and REP: one question, one answer. With several under way (option `outstanding`) a DEALER asks, which puts the
-    empty frame in front of each question that a REQ has there, too; every answer is compared."""
+    """REQ and REP: one question, one answer. With several under way (option `outstanding`) a DEALER asks, which puts
+    the empty frame in front of each question that a REQ has there, too; every answer is compared."""
 
     scenarios = ("rtt", "stream")
     waits = ("block",)

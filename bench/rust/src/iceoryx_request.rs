@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! iceoryx2 request-response, nothing lost: no safe overflow, and sides that retry until they have delivered. As in its own
-//! benchmark (benchmarks/request-response): ipc::Service, loaned without initialisation and written in place, the next
-//! request loaned once one was sent, receive() in a loop. Streams: up to `--option outstanding=N` requests are under way,
-//! and every response is compared. EVENT: an event per request and response, and listeners that block.
+//! iceoryx2 request-response, nothing lost: no safe overflow, and sides that retry until they have delivered. As in its
+//! own benchmark (benchmarks/request-response): ipc::Service, loaned without initialisation and written in place, the
+//! next request loaned once one was sent, receive() in a loop. Streams: up to `--option outstanding=N` requests are
+//! under way, and every response is compared. EVENT: an event per request and response, and listeners that block.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -103,8 +103,7 @@ impl<const EVENT: bool> Contender for IceoryxRequest<EVENT> {
         let event = |name: &str| ok(node.service_builder(&ok(ServiceName::new(name))).event().open_or_create());
         let (out, into) = if setup.producer() { ("into-b", "back-to-a") } else { ("back-to-a", "into-b") };
         let retry = BackpressureStrategy::RetryUntilDelivered;
-        let client =
-            setup.producer().then(|| ok(service.client_builder().backpressure_strategy(retry).create()));
+        let client = setup.producer().then(|| ok(service.client_builder().backpressure_strategy(retry).create()));
         IceoryxRequest {
             streaming: setup.streaming(),
             outstanding,

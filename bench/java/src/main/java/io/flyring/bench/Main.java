@@ -34,7 +34,8 @@ public final class Main {
     private static void run(Setup setup, PrintStream out) throws Exception {
         boolean sleeps = SLEEPING.contains(setup.contender) || setup.scenario == Setup.Scenario.JOBS;
         if (setup.block != sleeps && !setup.contender.equals("flyring-service")) {
-            throw new IllegalArgumentException("cannot: " + SLEEPING + " and workers sleep (--wait block), others spin");
+            throw new IllegalArgumentException("cannot: " + SLEEPING
+                + " and workers sleep (--wait block), others spin");
         }
         try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
             // After opening: threads of a library are not to sit on this thread's core.
