@@ -98,8 +98,11 @@ final class FlyringService extends Contender {
     }
 
     private void compare(int length, PayloadBuffer buffer, long tag) {
-        if (length != messages.size || !messages.is(buffer, 0, tag)) {
+        if (length != messages.size || tag != Messages.END && !messages.is(buffer, 0, tag)) {
             throw new IllegalStateException("another call's answer");
+        }
+        if (tag == Messages.END) {
+            messages.mustBeEnd(buffer, 0, 0, tag);
         }
     }
 
