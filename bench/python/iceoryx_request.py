@@ -18,7 +18,7 @@ REQUEST = """
     memmove(request.payload_ptr, message, size)
     pending = request.assume_init().send()
     {notify}
-    request = loan(words)
+    request = loan(length_in_words)
 """
 RESPONSE = """
     while (got := pending.receive()) is None:
@@ -32,7 +32,7 @@ COMPARE = """
     pending.delete()
 """
 RESPOND = """
-    response = got.loan_slice_uninit(words)
+    response = got.loan_slice_uninit(length_in_words)
     memmove(response.payload_ptr, {what}, size)
     response.assume_init().send()
     {notify}
@@ -101,7 +101,8 @@ class RequestResponse(Contender):
 
     def names(self) -> dict[str, Any]:
         size, words = self.setup.size, self.setup.size // 8
-        names: dict[str, Any] = {"memmove": ctypes.memmove, "string_at": ctypes.string_at, "size": size, "words": words}
+        names: dict[str, Any] = {"memmove": ctypes.memmove, "string_at": ctypes.string_at, "size": size}
+        names["length_in_words"] = words
         names |= {"notify": self.notifier.notify, "wait": self.listener.blocking_wait}
         if not self.setup.producer:
             return names | {"receive": self.server.receive}
