@@ -49,4 +49,7 @@ void run_zeromq_ipc(const Setup&);
 void run_zeromq_jobs(const Setup&);
 void run_zeromq_req(const Setup&);
 
+// grpc.cpp: BENCH_GRPC only
+void run_grpc(const Setup&);
+
 }  // namespace bench

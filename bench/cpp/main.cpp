@@ -83,6 +83,9 @@ static constexpr Contender contenders[] = {
     {"zeromq-jobs", run_zeromq_jobs},
     {"zeromq-req", run_zeromq_req},
 #endif
+#ifdef BENCH_GRPC
+    {"grpc", run_grpc},
+#endif
 };
 
 static void run(const Setup& setup) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zmq.h>
 
+#include <cstring>
+#include <vector>
+
 #include "contenders.hpp"
 #include "support.hpp"
 
@@ -85,18 +88,24 @@ class ZeromqIpc {
     zmq_msg_t in_;
 };
 
-/// REQ and REP: one request, one reply.
+/// REQ and REP: one request, one reply. In streams up to `--option outstanding=N` requests are under way, and every reply
+/// is compared. With more than one a DEALER asks; it puts the empty frame in front of each request, as a REQ does.
 class ZeromqReq {
   public:
-    explicit ZeromqReq(const Setup& setup) : size_(setup.size), context_(zmq_ctx_new()) {
-        if (setup.one_way() || !setup.block) cannot(setup, "round trips; it sleeps (--wait block)");
-        socket_ = zmq_socket(context_, setup.client() ? ZMQ_REQ : ZMQ_REP);
+    explicit ZeromqReq(const Setup& setup)
+        : size_(setup.size),
+          under_way_(setup.one_way() ? setup.option("outstanding", std::size_t{1}) : 0),
+          asks_(setup.client()),
+          context_(zmq_ctx_new()) {
+        if (!setup.block) cannot(setup, "it sleeps (--wait block)");
+        socket_ = zmq_socket(context_, !asks_ ? ZMQ_REP : under_way_ > 1 ? ZMQ_DEALER : ZMQ_REQ);
         if (context_ == nullptr || socket_ == nullptr) fail("socket");
         const int none = 0;
         check(zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof none), "setsockopt");
         const std::string address = "ipc://" + setup.path("socket");
-        check((setup.client() ? zmq_connect : zmq_bind)(socket_, address.c_str()), "bind or connect");
+        check((asks_ ? zmq_connect : zmq_bind)(socket_, address.c_str()), "bind or connect");
         check(zmq_msg_init(&in_), "msg_init");
+        sent_.resize(under_way_ * size_);
     }
     ZeromqReq(const ZeromqReq&) = delete;
     ~ZeromqReq() {
@@ -109,19 +118,21 @@ class ZeromqReq {
 
     template <class Write>
     [[gnu::always_inline]] void send(Write&& write) {
-        zmq_msg_t message;
-        check(zmq_msg_init_size(&message, size_), "msg_init_size");
-        write(static_cast<std::byte*>(zmq_msg_data(&message)));
-        if (zmq_msg_send(&message, socket_, 0) < 0) fail("msg_send");
+        if (under_way_ == 0) return put(write);
+        if (!asks_) throw std::runtime_error("it answers what it gets");
+        std::byte* const kept = &sent_[number_ % under_way_ * size_];  // answers come in the order of questions
+        if (number_ >= under_way_ && under_way_ > 1) get_answer(kept);
+        write(kept);
+        if (under_way_ > 1 && zmq_send(socket_, nullptr, 0, ZMQ_SNDMORE) < 0) fail("send");
+        put([&](std::byte* to) { std::memcpy(to, kept, size_); });
+        ++number_;
+        if (under_way_ == 1) get_answer(kept);
     }
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
-        const int n = zmq_msg_recv(&in_, socket_, 0);
-        if (n != static_cast<int>(size_)) {
-            if (n < 0) fail("msg_recv");
-            throw std::runtime_error("received " + std::to_string(n) + " bytes");
-        }
+        get(size_);
         read(static_cast<const std::byte*>(zmq_msg_data(&in_)));
+        if (under_way_ != 0 && zmq_msg_send(&in_, socket_, 0) < 0) fail("msg_send");
     }
     static std::string version() { return ZeromqIpc::version(); }
 
@@ -132,8 +143,29 @@ class ZeromqReq {
     static void check(int result, const char* what) {
         if (__builtin_expect(result != 0, 0)) fail(what);
     }
+    template <class Write>
+    [[gnu::always_inline]] void put(Write&& write) {
+        zmq_msg_t message;
+        check(zmq_msg_init_size(&message, size_), "msg_init_size");
+        write(static_cast<std::byte*>(zmq_msg_data(&message)));
+        if (zmq_msg_send(&message, socket_, 0) < 0) fail("msg_send");
+    }
+    [[gnu::always_inline]] void get(std::size_t size) {
+        const int n = zmq_msg_recv(&in_, socket_, 0);
+        if (n < 0) fail("msg_recv");
+        if (n != static_cast<int>(size)) throw std::runtime_error("received " + std::to_string(n) + " bytes");
+    }
+    void get_answer(const std::byte* asked) {
+        if (under_way_ > 1) get(0);
+        get(size_);
+        if (std::memcmp(zmq_msg_data(&in_), asked, size_) != 0) throw std::runtime_error("another question's answer");
+    }
 
     std::size_t size_;
+    std::size_t under_way_;  // 0: round trips
+    bool asks_;
+    std::uint64_t number_ = 0;
+    std::vector<std::byte> sent_;
     void* context_;
     void* socket_ = nullptr;
     zmq_msg_t in_;

@@ -39,29 +39,35 @@ MustBeEnd = Callable[[int, bytes], None]
 word0 = struct.Struct("<Q").unpack_from
 
 
+def open_channel(setup: Setup) -> flyring.Channel:
+    """Of the option's kind: inbox, queue, service; else a broadcast channel."""
+    # Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+    least = (128 if setup.whole else 512) * setup.size if setup.streaming else 0
+    kind = setup.options.get("kind", "broadcast")
+    senders = setup.producers if setup.streaming else 2
+    slots = {
+        "broadcast": {"publishers": senders, "subscribers": max(2, setup.consumers)},
+        "inbox": {"publishers": senders},
+        "queue": {"producers": senders, "workers": int(setup.options.get("workers", 1))},
+        "service": {"clients": 1},
+    }
+    return flyring.Channel.open_or_create(
+        setup.path("channel.ring"),
+        kind,
+        capacity=int(setup.options.get("capacity", max(1 << 20, least))),
+        alignment=int(setup.options.get("alignment", 64)),
+        counters=0,
+        **slots[kind],
+    )
+
+
 class Flyring(Contender):
     many_producers = many_consumers = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        # For messages that are written whole, the ring is no larger than a cache. For messages in place, it is large
-        # enough that the reader can stay some way behind the writer.
-        least = (128 if setup.whole else 512) * setup.size if setup.streaming else 0
         kind = setup.options.get("kind", "broadcast")
-        senders = setup.producers if setup.streaming else 2
-        slots = {
-            "broadcast": {"publishers": senders, "subscribers": max(2, setup.consumers)},
-            "inbox": {"publishers": senders},
-            "queue": {"producers": senders, "workers": int(setup.options.get("workers", 1))},
-        }
-        self.channel = flyring.Channel.open_or_create(
-            setup.path("channel.ring"),
-            kind,
-            capacity=int(setup.options.get("capacity", max(1 << 20, least))),
-            alignment=int(setup.options.get("alignment", 64)),
-            counters=0,
-            **slots[kind],
-        )
+        self.channel = open_channel(setup)
         self.publisher: flyring.Publisher | None = None
         self.subscriber: flyring.Subscriber | flyring.Worker | None = None
         if setup.producer or not setup.streaming:

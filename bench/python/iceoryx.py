@@ -33,7 +33,7 @@ class PublishSubscribe(Contender):
             memmove(sample.payload_ptr, message, length)
             sample.assume_init().send()
             {"notify()" if block else ""}
-            sample = loan(words)
+            sample = loan(length_in_words)
         """
         self.receive = f"""
             while (got := receive()) is None:
@@ -74,11 +74,11 @@ class PublishSubscribe(Contender):
 
     def names(self) -> dict[str, Any]:
         names: dict[str, Any] = {"memmove": ctypes.memmove, "string_at": ctypes.string_at, "size": self.setup.size}
-        names |= {"length": self.setup.size if self.setup.whole else 8, "words": self.setup.size // 8}
+        names |= {"length": self.setup.size if self.setup.whole else 8, "length_in_words": self.setup.size // 8}
         names |= {"loans": [None], "loan": None}
         if self.publisher and self.notifier:
             names |= {"loan": self.publisher.loan_slice_uninit, "notify": self.notifier.notify}
-            names["loans"] = [self.publisher.loan_slice_uninit(names["words"])]
+            names["loans"] = [self.publisher.loan_slice_uninit(names["length_in_words"])]
         if self.subscriber and self.listener:
             names |= {"receive": self.subscriber.receive, "wait": self.listener.blocking_wait}
         return names

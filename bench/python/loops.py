@@ -228,8 +228,8 @@ def compile_all(contender: Contender, helpers: dict[str, Any]) -> dict[str, Call
     mine, other = contender.messages(setup.number if setup.producer else 0), contender.messages(1)
     outgoing, end = contender.outgoing(mine)
     expected, expected_too = contender.expected(mine), contender.expected(other)
-    names = contender.names() | helpers
-    names |= {
+    own = {
+        **helpers,
         "words": words.mapped(setup) if setup.scenario == "burst" else None,
         "SENT": words.SENT,
         "FIRST": words.FIRST,
@@ -239,6 +239,9 @@ def compile_all(contender: Contender, helpers: dict[str, Any]) -> dict[str, Call
         "islice": itertools.islice,
         "word0": struct.Struct("<Q").unpack_from,
     }
+    names = contender.names()
+    assert not names.keys() & own.keys(), "a contender's name is one of the loops'"
+    names |= own
     fields = {name: getattr(contender, name) for name in ("send", "receive", "content", "release")}
     fields["same"] = contender.same if setup.whole else contender.same_word
     endless = {

@@ -25,6 +25,7 @@ CONTENDERS = {
     "flyring-numpy": "flyring_channel.Numpy",
     "flyring-queue": "flyring_queue.Queue",
     "flyring-queue-take": "flyring_queue.Take",
+    "flyring-service": "flyring_service.Service",
     "flyring-typed-arrays": "flyring_channel.TypedArrays",
     "memoryview-ring": "memoryviews.Ring",
     "memoryview-line": "memoryviews.Line",
@@ -36,10 +37,15 @@ CONTENDERS = {
     "faster-fifo-many": "fifo.FasterFifoMany",
     "pyzmq": "zeromq.PushPull",
     "pyzmq-jobs": "zeromq.Jobs",
+    "pyzmq-req": "zeromq.ReqRep",
+    "grpc": "grpc_calls.Grpc",
+    "http-server": "http_calls.Http",
     "redis-list": "redis_lists.List",
     "redis-move": "redis_lists.Move",
     "iceoryx2": "iceoryx.PublishSubscribe",
     "iceoryx2-event": "iceoryx.PublishSubscribeEvent",
+    "iceoryx2-request": "iceoryx_request.RequestResponse",
+    "iceoryx2-request-event": "iceoryx_request.RequestResponseEvent",
 }
 
 

@@ -1,16 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pyzmq over ipc: PUSH and PULL; for several consumers XPUB, set not to drop, and SUB.
+"""pyzmq over ipc: PUSH and PULL; for several consumers XPUB, set not to drop, and SUB; REQ and REP.
 
 Small messages are copied (pyzmq's guide: zero-copy costs more than it saves below copy_threshold, 64 KiB).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import zmq
-from harness import Contender, Setup
+from harness import BenchError, Contender, Setup
+
+SEND_ONE = """
+    send(message)
+    if (got := recv()) != message:
+        foreign(got)
+"""
+SEND_SOME = """
+    if len(sent) == under_way and (got := recv_parts()[1]) != oldest():
+        foreign(got)
+    send_parts((b"", message))
+    keep(message)
+"""
+
+
+def foreign(answer: bytes) -> None:
+    raise BenchError(f"another question's answer: {answer.hex()}")
 
 
 class PushPull(Contender):
@@ -60,6 +77,40 @@ class PushPull(Contender):
         if self.into is not None:
             names["recv"] = self.into.recv
         return names
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+    def version(self) -> str:
+        return f"{zmq.pyzmq_version()}, libzmq {zmq.zmq_version()}"
+
+
+class ReqRep(Contender):
+    """REQ and REP: one question, one answer. With several under way (option `outstanding`) a DEALER asks, which puts
+    the empty frame in front of each question that a REQ has there, too; every answer is compared."""
+
+    scenarios = ("rtt", "stream")
+    waits = ("block",)
+    send = "send(message)"
+    receive = "got = recv()"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.context = zmq.Context()
+        self.under_way = int(setup.options.get("outstanding", 1))
+        many = self.under_way > 1
+        self.socket = self.context.socket(zmq.REP if not setup.producer else zmq.DEALER if many else zmq.REQ)
+        (self.socket.connect if setup.producer else self.socket.bind)(f"ipc://{setup.path('zmq')}")
+        if setup.streaming and setup.producer:
+            self.send = SEND_SOME if many else SEND_ONE
+        if setup.streaming and not setup.producer:
+            self.receive = "got = recv()\nsend(got)"
+
+    def names(self) -> dict[str, Any]:
+        sent: deque[bytes] = deque()
+        names: dict[str, Any] = {"send": self.socket.send, "recv": self.socket.recv, "foreign": foreign}
+        names |= {"send_parts": self.socket.send_multipart, "recv_parts": self.socket.recv_multipart}
+        return names | {"sent": sent, "oldest": sent.popleft, "keep": sent.append, "under_way": self.under_way}
 
     def close(self) -> None:
         self.context.destroy(linger=0)

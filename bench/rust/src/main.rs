@@ -3,11 +3,13 @@
 
 mod harness;
 mod iceoryx;
+mod iceoryx_request;
 mod probe;
 mod setup;
 
 use harness::{die, run};
 use iceoryx::Iceoryx;
+use iceoryx_request::IceoryxRequest;
 use setup::Setup;
 
 fn main() {
@@ -16,6 +18,10 @@ fn main() {
     let result = match (setup.contender.as_str(), setup.block) {
         ("iceoryx2", false) => run::<Iceoryx<false>>(&setup),
         ("iceoryx2-event", true) => run::<Iceoryx<true>>(&setup),
+        ("iceoryx2-request", false) => run::<IceoryxRequest<false>>(&setup),
+        ("iceoryx2-request-event", true) => run::<IceoryxRequest<true>>(&setup),
+        ("iceoryx2-request", true) => Err("iceoryx2-request has --wait spin; iceoryx2-request-event has block".into()),
+        ("iceoryx2-request-event", false) => Err("iceoryx2-request-event has --wait block".into()),
         ("iceoryx2", true) => Err("iceoryx2 has --wait spin; iceoryx2-event has block".into()),
         ("iceoryx2-event", false) => Err("iceoryx2-event has --wait block; iceoryx2 has spin".into()),
         (name, _) => Err(format!("no contender is called {name}")),

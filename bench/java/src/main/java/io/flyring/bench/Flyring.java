@@ -46,12 +46,13 @@ abstract class Flyring extends Contender {
         return setup.option("capacity", Math.max(1 << 20, atLeast));
     }
 
-    /** Opens the channel; option {@code kind} is inbox or queue, else it is a broadcast. */
+    /** Opens the channel; option {@code kind} is inbox, queue or service, else it is a broadcast. */
     static Channel open(Setup setup, int capacity) {
         int senders = setup.streaming() ? setup.producers() : 2;
         ChannelOptions options = switch (setup.option("kind", "broadcast")) {
             case "inbox" -> ChannelOptions.inbox().publishers(senders);
             case "queue" -> ChannelOptions.queue().producers(senders).workers(setup.option("workers", 1));
+            case "service" -> ChannelOptions.service().clients(1);
             default -> ChannelOptions.broadcast().publishers(senders)
                 .subscribers(Math.max(2, setup.option("consumers", 2)));
         };

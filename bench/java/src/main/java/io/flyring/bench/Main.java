@@ -2,9 +2,12 @@
 package io.flyring.bench;
 
 import java.io.PrintStream;
+import java.util.List;
 
 /** The peer of bench/PEER.md, with all Java contenders. */
 public final class Main {
+    private static final List<String> SLEEPING = List.of("flyring-block", "http-jdk");
+
     private Main() {
     }
 
@@ -29,8 +32,10 @@ public final class Main {
     }
 
     private static void run(Setup setup, PrintStream out) throws Exception {
-        if (setup.block != (setup.contender.equals("flyring-block") || setup.scenario == Setup.Scenario.JOBS)) {
-            throw new IllegalArgumentException("cannot: flyring-block and workers sleep (--wait block), others spin");
+        boolean sleeps = SLEEPING.contains(setup.contender) || setup.scenario == Setup.Scenario.JOBS;
+        if (setup.block != sleeps && !setup.contender.equals("flyring-service")) {
+            throw new IllegalArgumentException("cannot: " + SLEEPING
+                + " and workers sleep (--wait block), others spin");
         }
         try (Contender contender = contender(setup, Messages.of(setup.size, setup.whole))) {
             // Pin after opening: else a library's threads would inherit this thread's core.
@@ -49,6 +54,7 @@ public final class Main {
             case "flyring-typed" -> new FlyringTyped(setup);
             case "flyring-batch" -> new FlyringBatch(setup, messages);
             case "flyring-queue" -> new FlyringQueue(setup, messages);
+            case "flyring-service" -> new FlyringService(setup, messages);
             case "raw-line" -> new RawLine(setup, messages);
             case "varhandle-cas-counter" -> new CasCounter(setup);
             case "agrona-onetoone-write" -> new AgronaOneToOneWrite(setup, messages);
@@ -59,6 +65,7 @@ public final class Main {
             case "aeron-offer" -> new AeronOffer(setup, messages);
             case "aeron-claim" -> new AeronClaim(setup, messages);
             case "chronicle-queue" -> new Chronicle(setup, messages);
+            case "http-jdk" -> new HttpLoopback(setup, messages);
             default -> throw new IllegalArgumentException("no contender is called " + setup.contender);
         };
     }

@@ -39,6 +39,9 @@ abstract class Role extends Receiver {
         if (contender instanceof AgronaInside inside && setup.producer()) {
             return new AgronaInside.Sender(setup, inside);
         }
+        if (contender instanceof HttpLoopback http && !setup.client()) {
+            return new HttpLoopback.Answerer(setup, http);
+        }
         if (!setup.streaming()) {
             return setup.client() ? new Client(setup, contender) : new Server(setup, contender);
         }

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service, its server and one client. Round trips: a call that waits for its answer. Streams: up to `outstanding`
+(option) calls are under way, and every answer is compared. The handler answers with what it got."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import flyring
+from flyring_channel import MustBeEnd, open_channel
+from harness import BenchError, Contender, Setup
+from loops import Endless
+
+SPIN = 3600.0  # seconds: who spins never sleeps, a wait looks for as long as it takes
+CALL = """
+    got = call(message)
+"""
+ONE = """
+    if (got := call(message)) != message:
+        foreign(got)
+"""
+SOME = """
+    if len(calls) == under_way:
+        before, sent = oldest()
+        if (got := before.result()) != sent:
+            foreign(got)
+    keep((begin(message), message))
+"""
+
+
+def foreign(answer: flyring.Answer) -> None:
+    raise BenchError(f"another call's answer: {bytes(answer).hex()}")
+
+
+class Service(Contender):
+    scenarios = ("rtt", "stream")
+    waits = ("spin", "block")
+    texts = {
+        "serve": """
+            while not ends:
+                poll(answer, 1, wait)
+            result = None
+        """,
+        "consume": """
+            while not (first := poll(answer, 1, wait)):
+                pass
+            number, start = first, clock()
+            while not ends:
+                number += poll(answer, limit, wait)
+            result = number - 1, number - 1 - first, clock() - start
+        """,
+    }
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.under_way = int(setup.options.get("outstanding", 16))
+        self.channel = open_channel(setup)
+        self.user: flyring.Client | flyring.Server = self.channel.client() if setup.producer else self.channel.server()
+        self.user.set_spin(SPIN if setup.wait == "spin" else 0)
+        if setup.producer:
+            self.send = CALL if not setup.streaming else ONE if self.under_way == 1 else SOME
+        else:
+            self.load = "answer, ends = answering(must_be_end)"
+            self.send = "pass"  # the handler has answered
+
+    def names(self) -> dict[str, Any]:
+        if isinstance(self.user, flyring.Server):
+            wait = 0 if self.setup.wait == "spin" else None
+            return {"poll": self.user.poll, "wait": wait, "limit": 256, "answering": self.answering}
+        calls: deque[tuple[flyring.Call, bytes]] = deque()
+        names: dict[str, Any] = {"call": self.user.call, "begin": self.user.start, "foreign": foreign}
+        return names | {"calls": calls, "oldest": calls.popleft, "keep": calls.append, "under_way": self.under_way}
+
+    def answering(self, must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Request], bytes], list[bytes]]:
+        """A handler, which compares each request with what should come and answers with the same bytes, and a list to
+        which it adds the end."""
+        arriving = Endless.over(self.expected(self.messages(0)))
+        following = arriving.__next__
+        ends: list[bytes] = []
+
+        def answer(request: flyring.Request) -> bytes:
+            expected = following()
+            return expected if request == expected else end(bytes(request))
+
+        def end(content: bytes) -> bytes:
+            must_be_end(arriving.given() - 1, content)
+            ends.append(content)
+            return content
+
+        return answer, ends
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def version(self) -> str:
+        return flyring.__version__
