@@ -52,6 +52,7 @@ public final class Images {
     private static void view(long millis) throws InterruptedException {
         try (Channel channel = openChannel(); LossySubscriber reader = channel.lossySubscriber()) {
             WaitSet waits = new WaitSet().add(reader);
+            System.out.println("waiting for the camera");
             int seen = 0;
             int skipped = 0;
             while (seen == 0 || !reader.ended(0)) {

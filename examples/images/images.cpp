@@ -49,6 +49,7 @@ void view(double seconds) {
     flyring::LossySubscriber reader = channel.lossy_subscriber();
     flyring::WaitSet waits;
     waits.add(reader);
+    std::cout << "waiting for the camera" << std::endl;
     int seen = 0, skipped = 0;
     while (seen == 0 || !reader.ended(0)) {
         waits.wait(std::chrono::milliseconds(100));  // sleeps until there is an image

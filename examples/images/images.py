@@ -42,6 +42,7 @@ def view(seconds: float) -> None:
     with open_channel() as channel, channel.lossy_subscriber() as reader:
         waits = flyring.WaitSet()
         waits.add(reader)
+        print("waiting for the camera", flush=True)
         while seen == 0 or not reader.ended(0):
             waits.wait(timeout=0.1)  # sleeps until there is an image
             while message := reader.peek():

@@ -12,7 +12,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
 import quotes.QuoteDecoder;
 import quotes.QuoteEncoder;
 
@@ -99,9 +98,9 @@ public final class MarketData {
             while (count == 0 || !subscriber.ended(0)) {
                 Thread.sleep(Math.round(seconds * 1000)); // meanwhile the feed may overwrite quotes
                 count += subscriber.poll(handler, 1_000_000);
-                String prices = newest.entrySet().stream()
-                    .map(entry -> entry.getKey() + " " + entry.getValue()).collect(Collectors.joining(", "));
-                System.out.println(prices + " (" + count + " read, " + subscriber.lostMessages(0) + " missed)");
+                System.out.print(count + " read, " + subscriber.lostMessages(0) + " missed:");
+                newest.forEach((symbol, prices) -> System.out.print(" " + symbol + " " + prices));
+                System.out.println();
             }
         }
     }

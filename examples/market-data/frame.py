@@ -22,5 +22,7 @@ with open_channel() as channel, channel.subscriber("frame") as subscriber:
 frame = pandas.DataFrame(numpy.concatenate(parts))
 frame["symbol"] = frame["symbol"].str.decode("ascii")
 frame["spread"] = frame["ask"] - frame["bid"]
-by_symbol = frame.groupby("symbol")
-print(by_symbol.agg(quotes=("sequence", "size"), low=("bid", "min"), high=("ask", "max"), spread=("spread", "mean")))
+table = frame.groupby("symbol", as_index=False).agg(
+    quotes=("sequence", "size"), low=("bid", "min"), high=("ask", "max"), spread=("spread", "mean")
+)
+print(table.to_string(index=False))

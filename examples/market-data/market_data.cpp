@@ -85,12 +85,9 @@ void dashboard(double seconds) {
     while (count == 0 || !subscriber.ended(0)) {
         std::this_thread::sleep_for(Seconds(seconds));  // meanwhile the feed may overwrite quotes
         count += static_cast<std::uint64_t>(subscriber.poll(handler, 1'000'000));
-        const char* separator = "";
-        for (const auto& [symbol, prices] : newest) {
-            std::cout << separator << symbol << ' ' << prices;
-            separator = ", ";
-        }
-        std::cout << " (" << count << " read, " << subscriber.lost_messages(0) << " missed)" << std::endl;
+        std::cout << count << " read, " << subscriber.lost_messages(0) << " missed:";
+        for (const auto& [symbol, prices] : newest) std::cout << ' ' << symbol << ' ' << prices;
+        std::cout << std::endl;
     }
 }
 

@@ -77,8 +77,8 @@ def dashboard(seconds: float) -> None:
         while count == 0 or not subscriber.ended(0):
             time.sleep(seconds)  # meanwhile the feed may overwrite quotes
             count += subscriber.poll(handler, limit=1_000_000)
-            prices = ", ".join(f"{symbol} {price}" for symbol, price in sorted(newest.items()))
-            print(f"{prices} ({count} read, {subscriber.lost_messages(0)} missed)", flush=True)
+            prices = [f"{symbol} {price}" for symbol, price in sorted(newest.items())]
+            print(f"{count} read, {subscriber.lost_messages(0)} missed:", *prices, flush=True)
 
 
 if __name__ == "__main__":
