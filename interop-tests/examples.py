@@ -271,8 +271,6 @@ def hello() -> str | None:
 def run_page(suite: readme.Suite, example: str) -> None:
     """The commands of an example's README print what it shows."""
     page = pages.read(BUILD / example / "README.md")
-    if not page.commands:
-        suite.says(f"{example}/README.md", "no command to run")
     with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as channels:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = os.environ | {"FLYRING_DIR": channels, "PATH": path}
@@ -287,8 +285,7 @@ def main() -> int:
     suite.says("as many keys for each inbox", keys.even_keys())
     suite.says("hello as in README.md", hello())
     for example in EXAMPLES:
-        if (BUILD / example / "README.md").exists():
-            run_page(suite, example)
+        run_page(suite, example)
     print(f"{suite.passed} passed, {suite.failed} failed")
     return 1 if suite.failed else 0
 
