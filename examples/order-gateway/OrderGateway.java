@@ -4,6 +4,7 @@ import io.flyring.Action;
 import io.flyring.BlockIdleStrategy;
 import io.flyring.Channel;
 import io.flyring.ChannelOptions;
+import io.flyring.Claim;
 import io.flyring.ControlledMessageHandler;
 import io.flyring.Message;
 import io.flyring.MessageHandler;
@@ -13,7 +14,6 @@ import io.flyring.WaitSet;
 import org.agrona.concurrent.Agent;
 import org.agrona.concurrent.AgentRunner;
 import org.agrona.concurrent.AgentTerminationException;
-import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * A gateway sends orders to an engine, which answers each with a report. Each part is an Agrona agent with a thread of
@@ -78,7 +78,6 @@ public final class OrderGateway {
 
     /** Sends orders. */
     private static final class OrderAgent implements Agent {
-        private final UnsafeBuffer order = new UnsafeBuffer(new byte[ORDER_LENGTH]);
         private final Publisher publisher;
         private final int count;
         private int sent;
@@ -93,12 +92,14 @@ public final class OrderGateway {
             if (sent == count) {
                 throw new AgentTerminationException(true);
             }
-            order.putLong(0, sent);
-            order.putLong(8, 10);
-            order.putLong(16, PRICE - 1 + sent % 2);
-            if (publisher.offer(order, 0, ORDER_LENGTH) == Publisher.BACK_PRESSURED) {
-                return 0; // the thread sleeps until there is room
+            Claim order = publisher.tryClaim(ORDER_LENGTH);
+            if (order == null) {
+                return 0; // there is no room: the thread sleeps until there is
             }
+            order.buffer().putLong(0, sent);
+            order.buffer().putLong(8, 10);
+            order.buffer().putLong(16, PRICE - 1 + sent % 2);
+            order.commit();
             sent++;
             return 1;
         }
@@ -145,7 +146,6 @@ public final class OrderGateway {
     /** Answers each order with a report. */
     private static final class EngineAgent implements Agent {
         private final ControlledMessageHandler fill = this::fill;
-        private final UnsafeBuffer report = new UnsafeBuffer(new byte[REPORT_LENGTH]);
         private final Subscriber subscriber;
         private final Publisher publisher;
         private final BlockIdleStrategy room;
@@ -174,14 +174,16 @@ public final class OrderGateway {
         }
 
         private Action fill(Message order) {
-            long quantity = order.buffer().getLong(8);
-            long price = order.buffer().getLong(16);
-            report.putLong(0, order.buffer().getLong(0));
-            report.putLong(8, price >= PRICE ? quantity : 0);
-            if (publisher.offer(report, 0, REPORT_LENGTH) == Publisher.BACK_PRESSURED) {
+            Claim report = publisher.tryClaim(REPORT_LENGTH);
+            if (report == null) {
                 isFull = true;
                 return Action.ABORT; // the order stays in the ring, and the next poll begins with it
             }
+            long quantity = order.buffer().getLong(8);
+            long price = order.buffer().getLong(16);
+            report.buffer().putLong(0, order.buffer().getLong(0));
+            report.buffer().putLong(8, price >= PRICE ? quantity : 0);
+            report.commit();
             return Action.CONTINUE;
         }
 
