@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the programs of examples/: a reader in each language prints the messages of senders in all languages. The last
-line is `N passed, N failed`."""
+"""Tests the programs of examples/: a reader in each language prints the messages of senders in all languages, and each
+README shows what the programs print. The last line is `N passed, N failed`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,14 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from functools import partial
 from pathlib import Path
 
 import flyring
+import pages
+import readme
 import routing as keys
-
-ROOT = Path(__file__).resolve().parent.parent
-EXAMPLES = ROOT / "examples"
-BUILD = ROOT / "build" / "examples"
-LANGUAGES = ("python", "cpp", "java")
-PATIENCE = 60  # seconds
-
-
-def commands(example: str) -> dict[str, list[str]]:
-    jars = [p for p in (ROOT / "java/demo/target").glob("flyring-demo-*.jar") if "original" not in p.name]
-    if not jars:
-        sys.exit("java/demo is not built: run ./dev demo")
-    return {
-        "python": [sys.executable, str(EXAMPLES / example / f"{example}.py")],
-        "cpp": [str(BUILD / example)],
-        "java": ["java", "-cp", f"{jars[0]}:{BUILD}/lib/*", str(EXAMPLES / example / f"{example.capitalize()}.java")],
-    }
+from examples_build import BUILD, EXAMPLES, LANGUAGES, ROOT, commands
+from examples_streams import PATIENCE, images, market_data, order_gateway
 
 
 def waiting(reader: str) -> str | None:
@@ -242,7 +228,7 @@ def pricer(server: str) -> str | None:
         answered = [(200, "2100"), (404, "there is no price for quinces")]
         try:
             serving = start(*programs[server], "serve")
-            start(programs["python"][0], str(EXAMPLES / "pricer" / "web.py"), str(port))
+            start(programs["python"][0], str(BUILD / "pricer/web.py"), str(port))
             for language in LANGUAGES:
                 for fruit, wanted in (("pears", "950"), ("quinces", "refused: there is no price for quinces")):
                     if (got := ask(language, fruit, PATIENCE)) != wanted:
@@ -275,21 +261,34 @@ def pricer(server: str) -> str | None:
     return None
 
 
+def hello() -> str | None:
+    """Its programs are those of README.md, which the readme suite runs in mixed languages."""
+    for name, text in pages.read(ROOT / "README.md").files.items():
+        if (BUILD / "hello" / name).read_text().partition("\n")[2].lstrip("\n") != text:
+            return f"{name} differs from README.md"
+    return None
+
+
+def run_page(suite: readme.Suite, example: str) -> None:
+    """The commands of an example's README print what it shows."""
+    page = pages.read(BUILD / example / "README.md")
+    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as channels:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        environment = os.environ | {"FLYRING_DIR": channels, "PATH": path}
+        readme.run_commands(suite, page, BUILD / example, environment)
+
+
 def main() -> int:
-    subprocess.run(["cmake", "-S", EXAMPLES, "-B", BUILD], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", BUILD, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
-    passed = failed = 0
-    tests = [
-        (f"{e.__name__} in {language}", partial(e, language))
-        for e in (waiting, queue, routing, pricer)
-        for language in LANGUAGES
-    ]
-    for name, test in [*tests, ("as many keys for each inbox", keys.even_keys)]:
-        wrong = test()
-        failed, passed = failed + (wrong is not None), passed + (wrong is None)
-        print(f"FAILED: {name}: {wrong}" if wrong else f"ok: {name}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    suite = readme.Suite()
+    for test in (waiting, queue, routing, pricer, market_data, order_gateway, images):
+        for language in LANGUAGES:
+            suite.says(f"{test.__name__} in {language}", test(language))
+    suite.says("as many keys for each inbox", keys.even_keys())
+    suite.says("hello as in README.md", hello())
+    for example in EXAMPLES:
+        run_page(suite, example)
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 1 if suite.failed else 0
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ word0 = struct.Struct("<Q").unpack_from
 
 def open_channel(setup: Setup) -> flyring.Channel:
     """Of the option's kind: inbox, queue, service; else a broadcast channel."""
-    # Messages that are written whole: no more than a cache holds. In place: enough for a reader that stands back.
+    # For messages that are written whole, the ring is no larger than a cache. For messages in place, it is large enough
+    # that the reader can stay some way behind the writer.
     least = (128 if setup.whole else 512) * setup.size if setup.streaming else 0
     kind = setup.options.get("kind", "broadcast")
     senders = setup.producers if setup.streaming else 2

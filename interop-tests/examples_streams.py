@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples of examples/ whose programs stream to each other in mixed languages: market data, order gateway, images."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import flyring
+from examples_build import BUILD, LANGUAGES, commands
+
+PATIENCE = 60  # seconds
+
+
+class Programs:
+    """Programs of one example that share a folder of channels."""
+
+    def __init__(self, example: str, channels: str) -> None:
+        self.commands = commands(example)
+        self.folder = BUILD / example
+        self.channels = Path(channels)
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, language: str, *arguments: object) -> subprocess.Popen[str]:
+        self.running.append(
+            subprocess.Popen(
+                [*self.commands[language], *map(str, arguments)],
+                cwd=self.folder,
+                env=os.environ | {"FLYRING_DIR": str(self.channels)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        return self.running[-1]
+
+
+@contextmanager
+def programs_of(example: str) -> Iterator[Programs]:
+    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as channels:
+        programs = Programs(example, channels)
+        try:
+            yield programs
+        finally:
+            for program in programs.running:
+                program.kill()
+                program.wait()
+
+
+def printed(program: subprocess.Popen[str]) -> list[str]:
+    """All lines of a program that ends by itself."""
+    lines = program.communicate(timeout=PATIENCE)[0].splitlines()
+    return lines if program.returncode == 0 else [*lines, f"status {program.returncode}"]
+
+
+def first_line(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline().rstrip()
+
+
+def other(language: str, by: int = 1) -> str:
+    return LANGUAGES[(LANGUAGES.index(language) + by) % len(LANGUAGES)]
+
+
+def market_data(feed: str) -> str | None:
+    """Readers in all languages get every quote; a dashboard misses some, and counts them."""
+    count = 50_000
+    with programs_of("market-data") as programs:
+        dashboard = programs.start(other(feed), "dashboard", "0.3")
+        if (line := first_line(dashboard)) != "0 read, 0 missed:":
+            return f"the dashboard printed {line}"
+        readers = {language: programs.start(language, "read") for language in LANGUAGES}
+        feeding = programs.start(feed, "feed", count, 100_000, len(readers))
+        if wrong := printed(feeding):
+            return f"the feed printed {wrong}"
+        for language, reader in readers.items():
+            wanted = f"{count} quotes, 0 missing, the last one QUINCES 109/110"
+            if (lines := printed(reader)) != [wanted]:
+                return f"the reader in {language} printed {lines}"
+        lines = printed(dashboard)
+    prices = "APPLES 106/107 PEARS 107/108 PLUMS 108/109 QUINCES 109/110"
+    counts = re.fullmatch(rf"(\d+) read, (\d+) missed: {prices}", lines[-1])
+    if counts is None or int(counts[1]) + int(counts[2]) != count:
+        return f"the dashboard in {other(feed)} printed {lines}"
+    return None
+
+
+def order_gateway(gateway: str) -> str | None:
+    """Each order is answered once, in order, although both rings are full most of the time."""
+    count = 5000
+    with programs_of("order-gateway") as programs:
+        sending = programs.start(gateway, "gateway", count)
+        with flyring.Channel.wait_for(str(programs.channels / "orders.ring"), PATIENCE, read_only=True) as orders:
+            while orders.stats().publishers[0].blocked_since == 0:  # so the engine comes to a full ring
+                if sending.poll() is not None:
+                    return f"the gateway printed {printed(sending)}"
+        engine = programs.start(other(gateway), "engine")
+        lines = printed(sending)
+        wanted = [f"order {number}: {'filled' if number % 2 else 'rejected'}" for number in range(count)]
+        if lines != wanted:
+            return f"the gateway printed {len(lines)} lines, the last ones {lines[-3:]}"
+        lines = printed(engine)
+    told = re.fullmatch(r"(\d+) orders; waited (\d+) times for room", lines[-1])
+    if len(lines) != 1 or told is None or int(told[1]) != count:
+        return f"the engine in {other(gateway)} printed {lines}"
+    return None
+
+
+def images(camera: str) -> str | None:
+    """Viewers in all languages: one looks at once, one is slow, one is overtaken. All images are whole."""
+    count = 20
+    pauses = dict(zip(LANGUAGES, (0, 0.1, 0.4), strict=True))
+    with programs_of("images") as programs:
+        viewers = {language: programs.start(language, "view", pause) for language, pause in pauses.items()}
+        for language, viewer in viewers.items():
+            if (line := first_line(viewer)) != "waiting for the camera":
+                return f"the viewer in {language} printed {line}"
+        if wrong := printed(programs.start(camera, "camera", count, 30)):
+            return f"the camera printed {wrong}"
+        results = {language: printed(viewer) for language, viewer in viewers.items()}
+    for language, lines in results.items():
+        seen = [re.fullmatch(r"image (\d+)", line) for line in lines[:-1]]
+        told = re.fullmatch(r"(\d+) seen, (\d+) skipped, (\d+) overwritten", lines[-1])
+        if told is None or None in seen or len(seen) != int(told[1]) or sum(map(int, told.groups())) != count:
+            return f"the viewer in {language} printed {lines}"
+        numbers = [int(each[1]) for each in seen if each]
+        if numbers != sorted(set(numbers)) or numbers[-1] != count - 1:
+            return f"the viewer in {language} saw images {numbers}"
+    return None
