@@ -21,7 +21,7 @@ forth: the raw line. It tells where the machine has put the two cores, and only 
     """All contenders of a table take turns, round after round. A figure is the median over rounds, beside it the
 smallest and the largest round. A class is shown if a contender has five rounds in it, with all that have three; targets
 are judged by figures of five rounds. The ratio is taken slice by slice, to the raw line around it.""",
-    """Where rounds come from several starts, each contender was started anew in between: what a JVM's compiler makes
+    """Where rounds come from several starts, each contender was restarted in between: what a JVM's compiler makes
 of the same code differs from start to start, by 5 to 10 % of a round trip.""",
     """Means come from slices without a clock in the loop. Percentiles come from other slices with one clock read per
 round trip, whose cost stands in the last column and is in every sample; a percentile with fewer than ten

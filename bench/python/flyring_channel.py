@@ -265,7 +265,7 @@ class Batch(OfferPoll):
 
 
 class Numpy(Flyring):
-    """Records in numpy arrays: each message in the ring carries up to 256 of the messages of bench/PEER.md, as rows of words.
+    """Records in numpy arrays: a message in the ring carries up to 256 messages of bench/PEER.md, as rows of words.
 
     They are written in place through numpy.frombuffer(claim), and checked in place through numpy.frombuffer(message):
     each word of every row, or in look mode only the first column. The rows are counted, not the messages in the ring.

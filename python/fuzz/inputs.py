@@ -70,9 +70,7 @@ QUEUE_WORDS = (
 )
 SERVICE_WORDS = ((layout.GATE_TAKEN_END, 8), (layout.GATE_OUTSTANDING, 4), (layout.GATE_EXPIRED, 8))
 SERVICES = [k for k, header in enumerate(HEADERS) if header.is_service]
-QUEUES = [
-    k for k, header in enumerate(HEADERS) if header.is_queue
-]  # a quarter more: queues have the most code
+QUEUES = [k for k, header in enumerate(HEADERS) if header.is_queue]  # a quarter more: queues have the most code
 PLACES = [places(header) for header in HEADERS]
 
 
