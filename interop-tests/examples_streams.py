@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +69,19 @@ def other(language: str, by: int = 1) -> str:
     return LANGUAGES[(LANGUAGES.index(language) + by) % len(LANGUAGES)]
 
 
+def held_up(program: subprocess.Popen[str], ring: Path) -> list[str] | None:
+    """Waits until the publisher of a ring waits for room. What the program printed if it ended instead."""
+    late = time.monotonic() + PATIENCE
+    with flyring.Channel.wait_for(ring, PATIENCE, read_only=True) as channel:
+        while channel.stats().publishers[0].blocked_since == 0:
+            if program.poll() is not None:
+                return printed(program)
+            if time.monotonic() > late:
+                return ["nothing"]
+            time.sleep(0.01)
+    return None
+
+
 def market_data(feed: str) -> str | None:
     """Readers in all languages get every quote; a dashboard misses some, and counts them."""
     count = 50_000
@@ -91,30 +106,34 @@ def market_data(feed: str) -> str | None:
 
 
 def order_gateway(gateway: str) -> str | None:
-    """Each order is answered once, in order, although both rings are full most of the time."""
+    """Each order is answered once, in order. The engine comes to a full ring of orders, while the gateway is stopped:
+    there is no room for all reports."""
     count = 5000
     with programs_of("order-gateway") as programs:
         sending = programs.start(gateway, "gateway", count)
-        with flyring.Channel.wait_for(str(programs.channels / "orders.ring"), PATIENCE, read_only=True) as orders:
-            while orders.stats().publishers[0].blocked_since == 0:  # so the engine comes to a full ring
-                if sending.poll() is not None:
-                    return f"the gateway printed {printed(sending)}"
+        if wrong := held_up(sending, programs.channels / "orders.ring"):
+            return f"the gateway printed {wrong}"
+        sending.send_signal(signal.SIGSTOP)
         engine = programs.start(other(gateway), "engine")
+        if wrong := held_up(engine, programs.channels / "reports.ring"):
+            return f"the engine in {other(gateway)} printed {wrong}"
+        sending.send_signal(signal.SIGCONT)
         lines = printed(sending)
         wanted = [f"order {number}: {'filled' if number % 2 else 'rejected'}" for number in range(count)]
         if lines != wanted:
             return f"the gateway printed {len(lines)} lines, the last ones {lines[-3:]}"
         lines = printed(engine)
     told = re.fullmatch(r"(\d+) orders; waited (\d+) times for room", lines[-1])
-    if len(lines) != 1 or told is None or int(told[1]) != count:
+    if len(lines) != 1 or told is None or int(told[1]) != count or int(told[2]) < 1:
         return f"the engine in {other(gateway)} printed {lines}"
     return None
 
 
 def images(camera: str) -> str | None:
-    """Viewers in all languages: one looks at once, one is slow, one is overtaken. All images are whole."""
+    """Viewers in all languages: one looks at once, one is slow, one is overtaken. All images are whole. A viewer that
+    pauses skips images, and sees the last one."""
     count = 20
-    pauses = dict(zip(LANGUAGES, (0, 0.1, 0.4), strict=True))
+    pauses = {camera: 0.1, other(camera): 0.4, other(camera, 2): 0}
     with programs_of("images") as programs:
         viewers = {language: programs.start(language, "view", pause) for language, pause in pauses.items()}
         for language, viewer in viewers.items():
@@ -131,4 +150,6 @@ def images(camera: str) -> str | None:
         numbers = [int(each[1]) for each in seen if each]
         if numbers != sorted(set(numbers)) or numbers[-1] != count - 1:
             return f"the viewer in {language} saw images {numbers}"
+        if pauses[language] > 0 and int(told[2]) == 0:
+            return f"the viewer in {language} skipped nothing: {lines}"
     return None

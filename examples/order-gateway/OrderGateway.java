@@ -40,13 +40,17 @@ public final class OrderGateway {
         }
     }
 
-    /** The ring is small, so that it is often full. */
-    private static Channel openChannel(String name) {
-        return Channel.openOrCreate(name, ChannelOptions.inbox().capacity(4096).publishers(1));
+    /** Both rings are small, so that they are often full. */
+    private static Channel openOrders() {
+        return Channel.openOrCreate("orders", ChannelOptions.inbox().capacity(8192).publishers(1));
+    }
+
+    private static Channel openReports() {
+        return Channel.openOrCreate("reports", ChannelOptions.inbox().capacity(4096).publishers(1));
     }
 
     private static void gateway(int count) throws InterruptedException {
-        try (Channel orders = openChannel("orders"); Channel reports = openChannel("reports");
+        try (Channel orders = openOrders(); Channel reports = openReports();
             Publisher publisher = orders.publisher("gateway");
             Subscriber subscriber = reports.subscriber("gateway", true)) {
             Thread sending = start(new OrderAgent(publisher, count), new WaitSet().add(publisher));
@@ -57,7 +61,7 @@ public final class OrderGateway {
     }
 
     private static void engine() throws InterruptedException {
-        try (Channel orders = openChannel("orders"); Channel reports = openChannel("reports");
+        try (Channel orders = openOrders(); Channel reports = openReports();
             Subscriber subscriber = orders.subscriber("engine", true);
             Publisher publisher = reports.publisher("engine")) {
             EngineAgent agent = new EngineAgent(subscriber, publisher);

@@ -25,11 +25,14 @@ struct Report {
 
 constexpr std::int64_t fill_price = 100;  // the engine fills orders at this price or above
 
-// The ring is small, so that it is often full.
-flyring::Channel open_channel(const std::string& name) {
+// Both rings are small, so that they are often full.
+constexpr std::uint32_t order_capacity = 8192;
+constexpr std::uint32_t report_capacity = 4096;
+
+flyring::Channel open_channel(const std::string& name, std::uint32_t capacity) {
     flyring::Options options;
     options.kind = flyring::Kind::inbox;
-    options.capacity = 4096;
+    options.capacity = capacity;
     options.publishers = 1;
     return flyring::Channel::open_or_create(name, options);
 }
@@ -40,8 +43,8 @@ bool offer(flyring::Publisher& publisher, const T& message) {
 }
 
 void gateway(std::int64_t count) {
-    flyring::Channel orders = open_channel("orders");
-    flyring::Channel reports = open_channel("reports");
+    flyring::Channel orders = open_channel("orders", order_capacity);
+    flyring::Channel reports = open_channel("reports", report_capacity);
     flyring::Publisher publisher = orders.publisher("gateway");
     flyring::Subscriber subscriber = reports.subscriber("gateway");
     flyring::WaitSet waits;
@@ -65,8 +68,8 @@ void gateway(std::int64_t count) {
 }
 
 void engine() {
-    flyring::Channel orders = open_channel("orders");
-    flyring::Channel reports = open_channel("reports");
+    flyring::Channel orders = open_channel("orders", order_capacity);
+    flyring::Channel reports = open_channel("reports", report_capacity);
     flyring::Subscriber subscriber = orders.subscriber("engine");
     flyring::Publisher publisher = reports.publisher("engine");
     flyring::WaitSet room;

@@ -15,9 +15,13 @@ REPORT = struct.Struct("<qq")  # number, quantity filled
 PRICE = 100  # the engine fills orders at this price or above
 
 
-def open_channel(name: str) -> flyring.Channel:
-    """The ring is small, so that it is often full."""
-    return flyring.Channel.open_or_create(name, kind="inbox", capacity=4096, publishers=1)
+def open_orders() -> flyring.Channel:
+    """Both rings are small, so that they are often full."""
+    return flyring.Channel.open_or_create("orders", kind="inbox", capacity=8192, publishers=1)
+
+
+def open_reports() -> flyring.Channel:
+    return flyring.Channel.open_or_create("reports", kind="inbox", capacity=4096, publishers=1)
 
 
 def gateway(count: int) -> None:
@@ -25,7 +29,7 @@ def gateway(count: int) -> None:
         number, filled = REPORT.unpack(message)
         print(f"order {number}: {'filled' if filled else 'rejected'}")
 
-    with open_channel("orders") as orders, open_channel("reports") as reports:
+    with open_orders() as orders, open_reports() as reports:
         publisher, subscriber = orders.publisher("gateway"), reports.subscriber("gateway")
         waits = flyring.WaitSet()
         waits.add(publisher)
@@ -53,7 +57,7 @@ def engine() -> None:
         is_full = True
         return flyring.Action.ABORT  # the order stays in the ring, and the next poll begins with it
 
-    with open_channel("orders") as orders, open_channel("reports") as reports:
+    with open_orders() as orders, open_reports() as reports:
         publisher, subscriber = reports.publisher("engine"), orders.subscriber("engine")
         room = flyring.WaitSet()
         room.add(publisher)
