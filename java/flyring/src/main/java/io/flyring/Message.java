@@ -24,6 +24,18 @@ public final class Message {
         this(ring, new PayloadBuffer(data), Sender.unknown(ring));
     }
 
+    /** Of what a buffer shows that somebody else moves. */
+    Message(int ring, PayloadBuffer buffer) {
+        this(ring, buffer, null);
+    }
+
+    /** What is true of what its buffer shows now. */
+    void say(int newType, long newPosition, Sender newSender) {
+        type = newType;
+        position = newPosition;
+        sender = newSender;
+    }
+
     /** Who sends what this object shows from now on. */
     void from(Sender publisher) {
         sender = publisher;
