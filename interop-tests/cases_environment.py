@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from driver import Peer, Refused
-from harness import above, data_of, drain, equal, fill, offer_within, refused, true, Skip, Wrong
+from harness import above, after, data_of, drain, equal, fill, offer_within, refused, shared, true, Skip, Wrong
 
 SMALL = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
 # a JVM prints a warning if another one has its pid
@@ -45,13 +45,8 @@ def wrapped(run, language, words):
 
 
 def attach(run, *peers, **options):
-    """Makes a small channel with the first peer, and opens it with the others. Returns its name, which is also the
-    handle."""
-    name = run.name()
-    peers[0].call("create", channel=name, name=name, **SMALL | options)
-    for peer in {id(p): p for p in peers[1:] if p is not peers[0]}.values():
-        peer.call("open", channel=name, name=name)
-    return name
+    """A small channel, made by the first peer and opened by the others; its name, which is the handle of all."""
+    return shared(run, "c", SMALL | options, *peers)
 
 
 def within(seconds, what, attempt):
@@ -150,11 +145,8 @@ def clock_set_back(run, language, other):
 def tests(languages):
     """Yields (title, function, arguments) of every test."""
 
-    def after(language):
-        return languages[(languages.index(language) + 1) % len(languages)]
-
     for a in languages:
         yield f"{a}: a file system of 1 MiB", full_file_system, a
-        yield f"{a}: the clock is set back", clock_set_back, a, after(a)
+        yield f"{a}: the clock is set back", clock_set_back, a, after(languages, a)
     for a, b in itertools.product(languages, repeat=2):
-        yield f"{a} and {b} have the same pid in two namespaces", same_pid, a, b, after(b)
+        yield f"{a} and {b} have the same pid in two namespaces", same_pid, a, b, after(languages, b)

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from harness import above, equal, fill, offer_within, refused, true
+from harness import above, after, equal, fill, offer_within, refused, shared, true
 from sleepers import File, serving, until_asleep
 
 SMALL = {"kind": "queue", "capacity": 4096, "producers": 2, "workers": 3, "counters": 0}
@@ -15,12 +15,8 @@ LONG = 10  # seconds: a time-out that should not be reached
 
 
 def attach(run, first, *others, **options):
-    """Makes a queue with the first peer, and opens it with the others. Returns its name, which is also the handle."""
-    name = run.name("queue")
-    first.call("create", channel=name, name=name, **SMALL | options)
-    for peer in {id(peer): peer for peer in others if peer is not first}.values():
-        peer.call("open", channel=name, name=name)
-    return name
+    """A queue that the first peer makes; its name, and handle."""
+    return shared(run, "queue", SMALL | options, first, *others)
 
 
 def publish(peer, name, *payloads):
@@ -333,13 +329,10 @@ def refusals(run, language):
 
 
 def tests(languages):
-    def after(language):
-        return languages[(languages.index(language) + 1) % len(languages)]
-
     for language in languages:
         yield f"{language}: queues, what is refused", refusals, language
     for a, b in itertools.product(languages, repeat=2):
-        c = after(b)
+        c = after(languages, b)
         yield f"jobs of {a} to {b} and {c}", each_to_one, a, b, c
         yield f"{b} dies with jobs of {a} in hand, {c} does them", left_behind, a, b, c
         yield f"{a} gives a job back, {b} takes it", released, c, a, b
@@ -348,4 +341,4 @@ def tests(languages):
         yield f"a job of {b} holds {a} back", holds_back, a, b, c
         yield f"workers of {a} sleep, {b} wakes one", sleeping, a, b
     for a in languages:
-        yield f"{a} and {after(a)} die of one job again and again", killed_again, a, a, after(a)
+        yield f"{a} and {after(languages, a)} die of one job again and again", killed_again, a, a, after(languages, a)

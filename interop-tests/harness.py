@@ -53,6 +53,20 @@ def first_difference(found, expected):
     return f" ({counts}; element {n}: expected {shorten(other)}, found {shorten(one)})"
 
 
+def after(languages, language, n=1):
+    """The n-th one behind it, in a round."""
+    return languages[(languages.index(language) + n) % len(languages)]
+
+
+def shared(run, base, options, first, *others):
+    """A channel that the first peer makes and the others open, each once; its name, which is the handle of all."""
+    name = run.name(base)
+    first.call("create", channel=name, name=name, **options)
+    for peer in {id(peer): peer for peer in others if peer is not first}.values():
+        peer.call("open", channel=name, name=name)
+    return name
+
+
 def part(text):
     """Parses K/N, the value of --part. Returns the slice: every N-th test from number K on, counted from 0."""
     k, _, n = text.partition("/")

@@ -49,7 +49,7 @@ SUBJECTS = {
     "slots": ("names, kept, take, give back, no free slot", ALL),
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
-    "typed_service": ("requests and answers that are messages of a schema", ("cpp", "python")),
+    "typed_service": ("requests and answers that are messages of a schema", ALL),
     "wait": ("wait strategies", ALL),
     "wait_cap": ("how long a sleep may last, and what is looked at then", ("cpp", "java")),
     "wait_machine": ("waits where calls are refused, with many sleepers, with hostile words", ALL),

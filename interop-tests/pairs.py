@@ -22,6 +22,7 @@ import cases_errors
 import cases_golden
 import cases_queue
 import cases_service
+import cases_service_life
 import cases_stats
 import cases_typed
 import cases_waiting
@@ -114,6 +115,7 @@ def tests(languages, share):
     yield from cases_waiting.tests(languages)
     yield from cases_queue.tests(languages)
     yield from cases_service.tests(languages)
+    yield from cases_service_life.tests(languages)
     yield from cases_typed.tests(languages, 50_000 // share)
     for a, b in pairs:
         yield f"stream from {a} to {b}", pair, a, b, share

@@ -111,18 +111,24 @@ File::Place File::place(Input& input) const {
                                            ring.messages_done(), ring.boundary(eighth), ring.boundary_count(eighth)};
             return {in_file(words[input.below(6)]), 8};
         }
-        case 3: {  // a gate, or a word beside it
-            constexpr Place beside[] = {
-                {0, 8}, {0, 8}, {layout::GATE_COUNT, 8}, {layout::GATE_TAKEN_END, 8}, {layout::GATE_ATTEMPTS, 4}};
-            const Place word = beside[input.below(5)];
-            return {in_file(ring.gate(input.below(shape_.subscribers))) + word.offset, word.size};
+        case 3: {  // a gate, or what stands beside it
+            constexpr Place beside[] = {{0, 8},
+                                        {0, 8},
+                                        {layout::GATE_COUNT, 8},
+                                        {layout::GATE_TAKEN_END, 8},
+                                        {layout::GATE_ATTEMPTS, 4},
+                                        {layout::GATE_OUTSTANDING, 4},
+                                        {layout::GATE_EXPIRED, 8}};
+            const Place word = beside[input.below(7)];
+            const std::uint32_t gate = input.below(shape_.kind == Kind::service ? 1 : shape_.subscribers);
+            return {in_file(ring.gate(gate)) + word.offset, word.size};
         }
-        case 4: {  // a record's length or type, near a position of the ring
+        case 4: {  // a record's length or type, or a word of a prefix, at a position that means something
             const std::int64_t from[] = {*ring.published(), *ring.claimed(), *ring.gate(0), 0};
             const auto position =
                 static_cast<std::int64_t>(static_cast<std::uint64_t>(from[input.below(4)]) +
                                           ring.alignment() * input.below(input.below(2) == 0 ? 3 : 256));
-            return {in_file(ring.record(position)) + 4 * input.below(2), 4};
+            return {in_file(ring.record(position)) + 4 * input.below(shape_.kind == Kind::service ? 8 : 2), 4};
         }
         case 5: {
             constexpr Place fields[] = {{layout::COUNTER_METADATA_STATE, 4},
@@ -138,8 +144,9 @@ File::Place File::place(Input& input) const {
             constexpr Place words[] = {{layout::CONTROL_HANDOVERS, 8},
                                        {layout::CONTROL_JOBS_SEQUENCE, 4},
                                        {layout::CONTROL_JOBS_ASLEEP, 4},
-                                       {layout::CONTROL_SUCCESSOR, 4}};
-            const Place word = words[input.below(4)];
+                                       {layout::CONTROL_SUCCESSOR, 4},
+                                       {layout::CONTROL_SERVING, 8}};
+            const Place word = words[input.below(5)];
             return {shape_.control_offset() + word.offset, word.size};
         }
         default:
@@ -207,7 +214,20 @@ void File::pad_for_ever(std::uint32_t index) {
     }
 }
 
+void File::poke_unread(Input& input) {
+    ++pokes_;
+    const detail::Ring ring = this->ring(input.below(shape_.publishers));
+    const auto past = static_cast<std::uint64_t>(ring.alignment()) * input.below(4);
+    std::byte* const at = ring.record(static_cast<std::int64_t>(static_cast<std::uint64_t>(*ring.gate(0)) + past));
+    std::int32_t now = 0;
+    std::byte* const word = at + 4 * input.below(8);
+    std::memcpy(&now, word, sizeof now);
+    const std::int64_t written = value(input, now);
+    std::memcpy(word, &written, sizeof now);
+}
+
 void File::poke(Input& input) {
+    ++pokes_;
     if (size_ < 16) return;
     if (shape_.capacity != 0 && input.below(16) == 1) return pad_for_ever(input.below(shape_.publishers));
     Place place = this->place(input);

@@ -33,6 +33,10 @@ class File {
 
     /// Writes one word that the input chooses, mostly a word that the library reads.
     void poke(Input& input);
+    /// The same, in the first record of a ring that was not read (of a service): its header, or its prefix.
+    void poke_unread(Input& input);
+    /// How often these were done.
+    std::uint32_t pokes() const noexcept { return pokes_; }
 
     /// Notes the file's present dimensions; all are 0 if it is not a channel.
     void note_shape();
@@ -55,6 +59,7 @@ class File {
     int fd_ = -1;
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
+    std::uint32_t pokes_ = 0;
     std::vector<std::vector<std::byte>> goldens_;
     flyring::detail::Header shape_;
 };

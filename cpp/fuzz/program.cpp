@@ -2,34 +2,21 @@
 #include "program.hpp"
 
 #include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "check.hpp"
 #include "guarded_map.hpp"
+#include "services.hpp"
 
 namespace fuzz {
 
 using namespace flyring;
 
 namespace {
-
-[[noreturn]] void found(const char* what) {
-    std::fprintf(stderr, "FOUND: %s\n", what);
-    std::abort();
-}
-
-/// Reads every byte: a byte outside the mapping is a fault here, or AddressSanitizer's error.
-void read_all(const std::byte* data, std::size_t size) {
-    std::byte sum{};
-    for (std::size_t at = 0; at < size; ++at) sum ^= data[at];
-    asm volatile("" : : "r"(sum));  // keeps the loop from being optimized away
-}
 
 class Program {
   public:
@@ -38,7 +25,7 @@ class Program {
     void run() {
         OpenOptions options;
         options.read_only = read_only_;
-        const detail::InEnvironment fixed{{{}, Uuid{}, {}, 1, {}, 1}};
+        const detail::InEnvironment fixed{{{}, boot_id(), {}, 1, {}, 1}};
         std::optional<Channel> channel;
         attempt([&] { channel.emplace(fixed.open(file_.path(), options)); });
         if (!channel) return;
@@ -46,16 +33,37 @@ class Program {
         channel_ = &*channel;
         capacity_ = channel->capacity();
         read_all(reinterpret_cast<const std::byte*>(channel->schema().data()), channel->schema().size());
-        for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
-        // Each operation once, as bytes for step().
+        if (channel->kind() == Kind::service) services_.emplace(file_, input_, *channel);
+        steps();
+        // One of everything, in the numbers of step().
         static constexpr std::uint8_t everything[] = {
             4, 0, 3, 0, 255, 6, 0, 16, 0, 15, 0, 255, 17, 0, 1, 8, 0, 1, 30, 1, 9, 0, 1, 9, 1, 0, 10, 0, 3, 0, 90, 11,
             0, 2, 0, 20, 15, 0, 9, 18, 0, 13, 0, 1, 9, 0, 6, 0, 12, 0, 19, 0, 2, 0, 9,
             // For a queue. Two bytes for each job that is handed out choose its end.
             20, 1, 0, 8, 0, 1, 20, 1, 8, 0, 1, 20, 1, 21, 0, 2, 1, 0, 1, 1, 1, 2, 22, 0, 23, 0, 1, 21, 1, 5, 22, 1, 24,
             0, 26, 0, 19, 1, 22, 1, 23, 0, 24, 0, 25, 1};
-        input_ = Input(everything, sizeof everything);
-        for (int steps = 0; steps < 64 && !input_.empty(); ++steps) attempt([&] { step(); });
+        // Of a service, in the numbers of Services::step(): a server polls what the file holds; calls, a stream, one
+        // that waits, a cancel; answers, in their handlers and later; the client, then the server is evicted, and the
+        // next ones; requests, and a reply, whose length somebody changes.
+        static constexpr std::uint8_t of_a_service[] = {
+            27, 0, 0,  0,  27, 1,  0,  31, 1,  1, 1,  1,  0,  27, 4,  0,  1,  27, 5,  0, 0,  20, 7,  3,  27, 6,  0,  0,
+            30, 8, 2,  3,  27, 5,  0,  0,  40, 9, 3,  27, 1,  0,  31, 8,  3,  50, 9,  9, 27, 8,  0,  1,  27, 9,  0,  1,
+            1,  3, 27, 1,  0,  31, 27, 8,  0,  1, 27, 7,  0,  0,  10, 7,  1,  27, 9,  0, 0,  0,  27, 2,  0,  1,  27, 2,
+            0,  7, 27, 8,  0,  1,  27, 9,  0,  0, 2,  1,  27, 10, 0,  27, 12, 0,  19, 1, 27, 8,  0,  1,  27, 11, 0,  27,
+            4,  0, 0,  27, 5,  0,  0,  20, 7,  3, 19, 0,  27, 1,  0,  8,  27, 8,  0,  1, 27, 3,  0,  27, 3,  1};
+        static constexpr std::uint8_t of_lengths[] = {
+            27, 11, 0,  27, 0,  0, 0,  27, 4,  0,  0,  27, 5, 0,  0,  20, 7, 3,  27, 13, 0,  0,  0,  5, 12,
+            27, 1,  0,  8,  0,  0, 27, 11, 0,  27, 4,  0,  0, 27, 5,  0,  0, 20, 7,  3,  27, 13, 0,  0, 0,
+            5,  5,  27, 1,  0,  8, 0,  0,  27, 11, 0,  27, 4, 0,  0,  27, 5, 0,  0,  20, 7,  3,  27, 1, 0,
+            8,  0,  1,  27, 13, 2, 0,  0,  5,  12, 27, 8,  0, 1,  27, 11, 0, 15, 0,  9,  16, 0,  26};
+        input_ = services_ ? Input(of_a_service, sizeof of_a_service) : Input(everything, sizeof everything);
+        steps();
+        if (services_) {
+            services_->end();
+            input_ = Input(of_lengths, sizeof of_lengths);
+            steps();
+            services_->end();
+        }
         for (auto& job : jobs_) attempt([&] { job.reset(); });
         for (auto& worker : workers_) worker.reset();
         for (auto& publisher : publishers_) publisher.reset();
@@ -64,26 +72,23 @@ class Program {
     }
 
   private:
-    /// Any typed error is accepted, since other tests check which one is right, but none of those listed here can be.
-    template <typename Action>
-    void attempt(Action&& action) {
-        try {
-            action();
-        } catch (const FlyringError& error) {
-            for (const char* never : {"io", "two-threads", "exists", "no-such-channel"}) {
-                if (error.code() == never) {
-                    std::fprintf(stderr, "%s\n", error.what());
-                    found("an error that this file cannot have led to");
-                }
-            }
-        } catch (const std::exception& error) {
-            std::fprintf(stderr, "%s\n", error.what());
-            found("an exception that is not a FlyringError");
+    void steps() {
+        for (int done = 0; done < 64 && !input_.empty(); ++done) attempt([&] { step(); });
+    }
+
+    /// Of a service mostly that of the file: of another boot all that was asked is nobody's.
+    Uuid boot_id() {
+        Uuid boot{};
+        const detail::Header& shape = file_.shape();
+        const std::uint64_t at = shape.control_offset() + layout::CONTROL_BOOT_ID;
+        if (shape.kind == Kind::service && at + boot.size() <= file_.size() && input_.below(4) != 3) {
+            std::memcpy(boot.data(), file_.data() + at, boot.size());
         }
+        return boot;
     }
 
     void step() {
-        switch (input_.below(27)) {
+        switch (input_.below(28)) {
             case 0:
                 return file_.poke(input_);
             case 1: {
@@ -173,8 +178,10 @@ class Program {
                 });
             case 25:
                 return with_worker([&](Worker& each, std::uint32_t) { each.close(); });
-            default:
+            case 26:
                 return stats();
+            default:
+                if (services_) services_->step();
         }
     }
 
@@ -225,26 +232,9 @@ class Program {
     /// the returns ring.
     template <typename Action>
     void keeps_jobs(Action&& action) {
-        const detail::Header shape = file_.shape();
-        std::vector<std::vector<std::byte>> before;
-        const auto data = [&](std::uint32_t ring) {
-            return file_.data() + shape.rings_offset() + ring * shape.ring_stride();
-        };
-        const std::uint32_t rings = shape.kind == Kind::queue ? shape.producers() : 0;
-        for (std::uint32_t ring = 0; ring < rings; ++ring) before.emplace_back(data(ring), data(ring) + shape.capacity);
-        poked_ = false;
-        const auto compare = [&] {
-            for (std::uint32_t ring = 0; ring < rings && !poked_; ++ring) {
-                if (std::memcmp(before[ring].data(), data(ring), shape.capacity) != 0) found("a worker wrote a job");
-            }
-        };
-        try {
-            action();
-        } catch (...) {
-            compare();
-            throw;
-        }
-        compare();
+        const bool queue = file_.shape().kind == Kind::queue;
+        const auto returns = [&](std::uint32_t ring) { return !queue || ring >= file_.shape().producers(); };
+        writes_no_other(file_, returns, "a worker wrote a job", action);
     }
 
     void poll_jobs(Worker& worker) {
@@ -258,7 +248,7 @@ class Program {
                 const std::uint32_t end = input_.below(8);
                 if (end == 1) job.done();
                 if (end == 2) job.release();
-                if (end == 3) poke();
+                if (end == 3) file_.poke(input_);
                 if (end == 4) channel_->evict(worker.slot());
                 const auto action = static_cast<Action>(input_.below(4));
                 if (action != Action::ABORT || end == 1 || end == 2) ++consumed;
@@ -275,11 +265,6 @@ class Program {
         if (job.attempts() < 0 || job.repeat() != (job.attempts() > 0)) found("attempts that cannot be");
         if (job.sender().name.size() > 64 || job.sender().ring != job.ring()) found("a sender that cannot be");
         if (job.size() > capacity_ / 4) found("a job that is too large");
-    }
-
-    void poke() {
-        poked_ = true;
-        file_.poke(input_);
     }
 
     void stats() {
@@ -452,8 +437,8 @@ class Program {
     std::array<std::optional<Publisher>, 2> publishers_;
     std::array<std::optional<LossySubscriber>, 2> lossy_;
     std::array<std::optional<Worker>, 2> workers_;
-    std::array<std::optional<Job>, 2> jobs_;  // the job of each worker's take
-    bool poked_ = false;                      // a handler has poked the file
+    std::array<std::optional<Job>, 2> jobs_;  // of take, of each worker
+    std::optional<Services> services_;        // of a service
 };
 
 }  // namespace

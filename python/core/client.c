@@ -4,13 +4,6 @@
 
 /* Creation and close */
 
-static void client_forked(fork_node *node)
-{
-    Client *self = (Client *)reader_of(node);
-    self->base.forked = true;
-    epoch_drop(&self->base.epoch);
-}
-
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *data, *memory, *shape, *lock, *name, *wait;
@@ -35,8 +28,8 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         PyErr_SetString(PyExc_ValueError, "not a writable mapping of a service, and what a client of it has");
         return NULL;
     }
-    Client *self = (Client *)reader_new(type, &client_kind, (Memory *)data, (Memory *)memory, (File *)lock, &here, 1,
-                                        strategy, client_forked);
+    Client *self =
+        (Client *)reader_new(type, &client_kind, (Memory *)data, (Memory *)memory, (File *)lock, &here, 1, strategy);
     if (self == NULL)
         return NULL;
     uint8_t *base = ((Memory *)memory)->base;
@@ -144,24 +137,12 @@ static ring_place kind_ring_at(const Reader *base, int i)
     return (ring_place){base->shape.publishers / 2 + self->number, self->cursor};
 }
 
-static bool kind_exported(const Reader *self)
-{
-    (void)self;
-    return false;
-}
-
 static bool kind_owned(Reader *self)
 {
     return epoch_holds(&self->epoch) || client_explain_lost((Client *)self);
 }
 
-static bool kind_expire_messages(Reader *self)
-{
-    (void)self; /* an answer owns its bytes */
-    return true;
-}
-
-/* Whether there is something to do at a cap, because the server may have gone. */
+/* Whether there is something to do at a cap: the server may have gone. */
 static bool kind_due(void *context)
 {
     return !client_server_is_there(context);
@@ -226,9 +207,9 @@ const reader_kind client_kind = {
     .take = no_take,
     .ready = kind_ready,
     .ring_at = kind_ring_at,
-    .exported = kind_exported,
+    .exported = reader_exports_nothing,
     .owned = kind_owned,
-    .expire_messages = kind_expire_messages,
+    .expire_messages = reader_expires_nothing,
     .give_back = kind_give_back,
     .aim = kind_aim,
     .look = kind_look,

@@ -4,11 +4,6 @@
 
 /* Life */
 
-static void lossy_forked(fork_node *node)
-{
-    reader_of(node)->forked = true;
-}
-
 static bool add_rings(Lossy *self, PyObject *rings)
 {
     self->base.rings = PyMem_Calloc((size_t)self->base.count, sizeof(lossy_ring));
@@ -60,8 +55,8 @@ static PyObject *lossy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Lossy *self = (Lossy *)reader_new(type, &lossy_kind, (Memory *)data,
-                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to announce sleeps */
-                                      (File *)file, &at, (int)PyTuple_Size(rings), strategy, lossy_forked);
+                                      ((Memory *)memory)->writable ? (Memory *)memory : NULL, /* to say that it waits */
+                                      (File *)file, &at, (int)PyTuple_Size(rings), strategy);
     if (self == NULL)
         return NULL;
     self->longest = at.capacity / MAX_MESSAGE_DIVISOR;

@@ -8,8 +8,15 @@ static PyObject *actions[ABORT + 1]; /* the members of flyring.Action */
 
 /* Creation and close */
 
+static void reader_forked(fork_node *node)
+{
+    Reader *self = (Reader *)((char *)node - offsetof(Reader, node));
+    self->forked = true;
+    epoch_drop(&self->epoch);
+}
+
 Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, File *file,
-                   const geometry *shape, int count, int wait, void (*forked)(fork_node *))
+                   const geometry *shape, int count, int wait)
 {
     Reader *self = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL)
@@ -27,8 +34,20 @@ Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Me
     self->count = count;
     self->wait = wait;
     self->spin = DEFAULT_SPIN_NS;
-    fork_add(&self->node, forked);
+    fork_add(&self->node, reader_forked);
     return self;
+}
+
+bool reader_exports_nothing(const Reader *self)
+{
+    (void)self;
+    return false;
+}
+
+bool reader_expires_nothing(Reader *self)
+{
+    (void)self;
+    return true;
 }
 
 static COLD void release_memory(Reader *self)

@@ -139,13 +139,13 @@ extern const char reader_position_text[], reader_ended_text[];
 /* Make an object of a type derived from reader_type, which uses the mappings and the file. `memory` may be NULL. NULL
    with an exception. */
 Reader *reader_new(PyTypeObject *type, const reader_kind *kind, Memory *data, Memory *memory, File *file,
-                   const geometry *shape, int count, int wait, void (*forked)(fork_node *));
-/* The common part of tp_dealloc, after the kind's part. */
+                   const geometry *shape, int count, int wait);
+/* The rest of tp_dealloc, after the kind's own. */
 void reader_dealloc(Reader *self);
-static inline Reader *reader_of(fork_node *node)
-{
-    return (Reader *)((char *)node - offsetof(Reader, node));
-}
+
+/* Of a kind whose messages have their own bytes. */
+bool reader_exports_nothing(const Reader *self);
+bool reader_expires_nothing(Reader *self);
 
 /* Get a message object for a message that is read in place. */
 Message *reader_acquire_message(Reader *self);

@@ -245,25 +245,12 @@ static ring_place kind_ring_at(const Reader *self, int i)
     return (ring_place){side->number, side->cursor};
 }
 
-static bool kind_exported(const Reader *self)
-{
-    (void)self;
-    return false;
-}
-
 static bool kind_owned(Reader *self)
 {
     return epoch_holds(&self->epoch) || server_explain_lost((Server *)self);
 }
 
-static bool kind_expire_messages(Reader *self)
-{
-    (void)self; /* a request owns its bytes */
-    return true;
-}
-
-/* Whether there is something to do at a cap. A waiting reply gives the wait the cap of room (channel.md 6.16), and the
-   poll then tries again. */
+/* 6.16: a reply that waits makes its cap that of room. Its poll looks after what is in hand at each cap. */
 static bool kind_due(void *context)
 {
     const Server *self = context;
@@ -317,9 +304,9 @@ const reader_kind server_kind = {
     .take = no_take,
     .ready = kind_ready,
     .ring_at = kind_ring_at,
-    .exported = kind_exported,
+    .exported = reader_exports_nothing,
     .owned = kind_owned,
-    .expire_messages = kind_expire_messages,
+    .expire_messages = reader_expires_nothing,
     .give_back = kind_give_back,
     .aim = kind_aim,
     .look = kind_look,

@@ -2,14 +2,7 @@
 /* Server: creation, methods and attributes (spec/service.md 4). */
 #include "server.h"
 
-static void server_forked(fork_node *node)
-{
-    Server *self = (Server *)reader_of(node);
-    self->base.forked = true;
-    epoch_drop(&self->base.epoch);
-}
-
-/* Add a side. `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
+/* One side, of `facts`: (cursor, stored, count, repeat_end, damaged, end of ring N + k, its count). */
 static bool add_side(Server *self, int32_t k, PyObject *facts)
 {
     const geometry *shape = &self->base.shape;
@@ -81,7 +74,7 @@ static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     }
     Server *self = (Server *)reader_new(type, &server_kind, (Memory *)data, (Memory *)memory, (File *)lock, &here,
-                                        here.publishers / 2, strategy, server_forked);
+                                        here.publishers / 2, strategy);
     if (self == NULL)
         return NULL;
     uint8_t *base = ((Memory *)memory)->base;

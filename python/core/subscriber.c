@@ -6,13 +6,6 @@
 
 /* Creation and close */
 
-static void subscriber_forked(fork_node *node)
-{
-    Subscriber *self = (Subscriber *)reader_of(node);
-    self->base.forked = true;
-    epoch_drop(&self->base.epoch);
-}
-
 static bool add_rings(Subscriber *self, PyObject *rings)
 {
     self->base.rings = PyMem_Calloc((size_t)self->base.count, sizeof(ring_reader));
@@ -72,7 +65,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args, PyObject *kw
         return NULL;
     }
     Subscriber *self = (Subscriber *)reader_new(type, &subscriber_kind, (Memory *)data, (Memory *)memory, (File *)lock,
-                                                &at, (int)PyTuple_Size(rings), strategy, subscriber_forked);
+                                                &at, (int)PyTuple_Size(rings), strategy);
     if (self == NULL)
         return NULL;
     self->lock = (File *)Py_NewRef(lock);

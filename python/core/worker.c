@@ -7,13 +7,6 @@ static Worker workers = {.next_worker = &workers, .previous_worker = &workers};
 
 /* Creation and close */
 
-static void worker_forked(fork_node *node)
-{
-    Worker *self = (Worker *)reader_of(node);
-    self->base.forked = true;
-    epoch_drop(&self->base.epoch);
-}
-
 static bool add_rings(Worker *self)
 {
     const geometry *shape = &self->base.shape;
@@ -65,7 +58,7 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     }
     Worker *self = (Worker *)reader_new(type, &worker_reader_kind, (Memory *)data, (Memory *)memory, (File *)lock,
-                                        &here, here.publishers, strategy, worker_forked);
+                                        &here, here.publishers, strategy);
     if (self == NULL)
         return NULL;
     self->lock = (File *)Py_NewRef(lock);

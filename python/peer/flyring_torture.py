@@ -9,23 +9,29 @@ from typing import Literal
 
 import flyring
 from flyring._core import crc32c
+from flyring_torture_calls import Caller, Server
 from flyring_torture_jobs import JobWorker
 from flyring_torture_publisher import Publisher
 from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, publisher_number
 
 
 def create(orders: dict[str, str]) -> None:
-    options = {name: int(orders[name]) for name in ("capacity", "alignment", "counters")}
-    publishers, subscribers = int(orders["publishers"]), int(orders["subscribers"])
-    if orders["kind"] == "queue":
-        channel = flyring.Channel.create(
-            orders["channel"], "queue", producers=publishers, workers=subscribers, **options
+    def numbers(*names: str) -> dict[str, int]:
+        return {name: int(orders[name]) for name in names}
+
+    path, options = orders["channel"], numbers("capacity", "alignment", "counters")
+    if orders["kind"] == "service":
+        delivery: Literal["at-most-once", "at-least-once"] = (
+            "at-least-once" if orders["delivery"] == "at-least-once" else "at-most-once"
         )
+        options |= numbers("clients", "max_outstanding")
+        channel = flyring.Channel.create(path, "service", delivery=delivery, **options)
+    elif orders["kind"] == "queue":
+        producers, workers = int(orders["publishers"]), int(orders["subscribers"])
+        channel = flyring.Channel.create(path, "queue", producers=producers, workers=workers, **options)
     else:
         kind: Literal["inbox", "broadcast"] = "inbox" if orders["kind"] == "inbox" else "broadcast"
-        channel = flyring.Channel.create(
-            orders["channel"], kind, publishers=publishers, subscribers=subscribers, **options
-        )
+        channel = flyring.Channel.create(path, kind, **options, **numbers("publishers", "subscribers"))
     with channel:
         channel.counters().allocate("common")
 
@@ -171,7 +177,13 @@ def main() -> int:
     if orders["role"] == "creator":
         create(orders)
     else:
-        kinds: dict[str, type[Worker]] = {"publisher": Publisher, "worker": JobWorker, "operator": Operator}
+        kinds: dict[str, type[Worker]] = {
+            "publisher": Publisher,
+            "worker": JobWorker,
+            "server": Server,
+            "caller": Caller,
+            "operator": Operator,
+        }
         kinds.get(orders["role"], Reader)(orders).run()
     return 0
 

@@ -7,376 +7,21 @@
 // A place of a ring holds one record, a job or padding. A cell knows the position of the record committed there, which
 // only the checks look at. (The ring's model checks that a reader at a boundary sees nothing or this lap's record.)
 // A step makes one access to shared memory. Between two steps anything may happen: another process's step, a store that
-// becomes visible, a kill. A stopped worker is one whose steps are not taken for a while.
-#include "queue.hpp"
-
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <deque>
+// becomes visible, a kill. A worker that is not scheduled for a while is one that is stopped.
+#include "queue_world.hpp"
 
 namespace model {
 
 namespace {
 
-constexpr int max_workers = 3, max_rings = 3, max_places = 3, max_positions = 6, max_jobs = 5, buffer_size = 4,
-              none = -1, writing = 100, evictor_id = 9;
-
-enum class Mutant {
-    none,
-    take_gate0_relaxed,
-    take_refused,
-    take_end_relaxed,
-    take_gate_relaxed,
-    take_gate_first,
-    take_late,
-    take_cas_relaxed,
-    take_no_minus_one,
-    take_padding_store,
-    take_attempts,
-    look_before_take,
-    look_after_take,
-    look_each_job,
-    look_at_done,
-    done_fence,
-    done_early,
-    done_relaxed,
-    room_gate0_last,
-    room_gates_descending,
-    room_gates_relaxed,
-    room_gate0_relaxed,
-    room_handovers,
-    room_handovers_relaxed,
-    room_retire,
-    adopt_with_job,
-    adopt_no_lock,
-    adopt_dead_without_lock,
-    adopt_no_epoch,
-    adopt_not_still,
-    adopt_end_first,
-    adopt_gate0_first,
-    adopt_lives_late,
-    adopt_announced,
-    adopt_no_gate0,
-    adopt_min_gate0,
-    adopt_clear_first,
-    adopt_count_first,
-    adopt_count_last,
-    adopt_no_count,
-    adopt_count_relaxed,
-    adopt_end_after_gate,
-    adopt_end_last,
-    adopt_no_attempts,
-    adopt_attempts_last,
-    adopt_store,
-    adopt_keeps,
-    adopt_in_place,
-    adopt_no_lap_test,
-    adopt_no_fence,
-    next_forgets,
-    next_no_lock,
-    next_no_attempts,
-    lost_takes_back,
-    evict_flag_first,
-    evict_no_lock,
-    release_waits_for_slot,
-    release_waits_for_room,
-    release_epoch_first,
-    release_no_fence,
-    release_done_first,
-    release_no_attempts,
-    release_no_slot,
-    release_keeps_attempts,
-    release_attempts_stay,
-    ended_gates_first,
-    ended_returns_once,
-    ended_handovers,
-};
-
-struct Scenario {
-    const char* name;
-    int workers, batch;
-    const char* plan[2];  // of each producer: j a job, p padding
-    int places[2];        // of a producer's ring; of the returns ring
-    int kills, evicts, evictor_kills, releases;
-    bool ended;  // a process looks whether the queue has ended (9)
-    bool large;  // only with --large
-};
-const Scenario scenarios[] = {
-    {"one worker", 1, 1, {"jj", ""}, {1, 1}, 0, 0, 0, 0, false, false},
-    {"one worker, killed", 1, 1, {"j", ""}, {1, 1}, 1, 0, 0, 0, false, false},
-    {"one worker, released", 1, 2, {"jjj", ""}, {2, 1}, 0, 0, 0, 2, false, false},
-    {"one worker, killed, released", 1, 1, {"j", ""}, {1, 1}, 1, 0, 0, 1, false, false},
-    {"two workers", 2, 1, {"pjj", ""}, {1, 1}, 0, 0, 0, 0, false, false},
-    {"killed", 2, 1, {"jj", ""}, {1, 1}, 1, 0, 0, 0, false, false},
-    {"killed twice", 2, 1, {"jj", ""}, {1, 1}, 2, 0, 0, 0, false, false},
-    {"evicted", 2, 1, {"jj", ""}, {1, 1}, 0, 1, 0, 0, false, false},
-    {"evictor killed", 2, 1, {"jj", ""}, {1, 1}, 0, 1, 1, 0, false, false},
-    {"killed and evicted", 2, 1, {"jj", ""}, {1, 1}, 1, 1, 0, 0, false, false},
-    {"two places, killed", 2, 1, {"jj", ""}, {2, 1}, 1, 0, 0, 0, false, false},
-    {"two places, killed twice", 2, 1, {"jj", ""}, {2, 1}, 2, 0, 0, 0, false, false},
-    {"two places, evicted", 2, 1, {"jj", ""}, {2, 1}, 0, 1, 0, 0, false, false},
-    {"batches, killed", 2, 2, {"jjj", ""}, {2, 1}, 1, 0, 0, 0, false, false},
-    {"batches, evicted", 2, 2, {"jjpp", ""}, {2, 1}, 0, 1, 0, 0, false, false},
-    {"batches of three, killed", 2, 3, {"jjj", ""}, {3, 1}, 1, 0, 0, 0, false, false},
-    {"two producers", 2, 1, {"j", "j"}, {1, 1}, 1, 0, 0, 0, false, false},
-    {"released", 2, 1, {"j", ""}, {1, 1}, 1, 0, 0, 1, false, false},
-    {"released, evicted", 2, 1, {"jj", ""}, {1, 1}, 0, 1, 0, 1, false, false},
-    {"released twice", 2, 1, {"jj", ""}, {2, 1}, 0, 0, 0, 2, false, false},
-    {"ended", 2, 1, {"j", ""}, {1, 1}, 1, 0, 0, 1, true, false},
-    {"three workers, killed", 3, 1, {"j", ""}, {1, 1}, 1, 0, 0, 0, false, false},
-    {"three workers, evicted", 3, 1, {"j", ""}, {1, 1}, 0, 1, 0, 0, false, false},
-    {"large: killed twice", 2, 2, {"jjj", ""}, {2, 1}, 2, 0, 0, 0, false, true},
-    {"large: killed and evicted", 2, 2, {"jjj", ""}, {2, 1}, 1, 1, 0, 0, false, true},
-    {"large: evicted", 2, 2, {"jjjj", ""}, {2, 1}, 0, 1, 0, 0, false, true},
-    {"large: padding, killed", 2, 2, {"jpjj", ""}, {2, 1}, 1, 0, 0, 0, false, true},
-    {"large: padding, evicted", 2, 2, {"jpjj", ""}, {3, 1}, 0, 1, 0, 0, false, true},
-    {"large: two producers", 2, 2, {"jjj", "j"}, {2, 1}, 1, 0, 0, 0, false, true},
-    {"large: two producers, evicted", 2, 2, {"jjj", "j"}, {2, 1}, 0, 1, 0, 0, false, true},
-    {"large: released", 2, 1, {"jjj", ""}, {2, 1}, 1, 0, 0, 1, false, true},
-    {"large: released, evicted", 2, 2, {"jjj", ""}, {2, 1}, 0, 1, 0, 1, false, true},
-    {"large: released twice", 2, 2, {"jj", ""}, {2, 1}, 1, 0, 0, 2, false, true},
-    {"large: three workers", 3, 1, {"jj", ""}, {2, 1}, 1, 1, 0, 0, false, true},
-};
-
-struct Row {
-    Mutant mutant;
-    const char *step, *what, *breaks, *because, *scenario;
-};
-
-// A look for room (queue.md 4): which of its loads were made, and what they found.
-struct Room {
-    int8_t loaded, handovers, again, low;
-};
-struct Ring {
-    int8_t cell[max_places], t, claimed, gate0;
-    int8_t job[max_positions];  // truth: the job at a position, or none: padding
-};
-struct Producer {
-    int8_t pc, limit;
-    Room room;
-};
-// Words that a worker stores, one of each per ring: gate, taken_end, attempts (here: whether they are above 0).
-enum Word : int8_t { gate, taken_end, attempts };
-struct Store {
-    int8_t word, ring, value, end;  // end: truth: for a gate >= 0, the end of what it announces
-};
-struct Worker {
-    int8_t pc, alive, told, evicting;                  // told: its epoch was raised, visibly to its owner
-    int8_t words[3][max_rings], announced[max_rings];  // announced: truth: the end of what the gate announces
-    int8_t ring, p, e, again, copied, bad, late, released, stayed, first;  // of the job in hand; private
-    int8_t x, xr, lives, step;  // the worker from which it adopts, and the next store of that
-    Room room;
-    int8_t stores;
-    Store buffer[buffer_size];
-};
-// A process that looks whether the queue has ended.
-struct Looker {
-    int8_t at, handovers, gate0, slot, ring;
-};
-struct State {
-    Ring ring[max_rings];
-    Producer producer[2];
-    Worker worker[max_workers];
-    Looker looker;
-    int8_t handovers, control, returns_slot;  // control, returns_slot: the holders of these two locks
-    int8_t evictor, victim, kills, evicts, evictor_kills, releases;
-    uint8_t done, plainly, excused;  // truth, bits of jobs
-    int8_t allowed[max_jobs];  // truth: how often a job may still be handed out: once, and once more for each reason
-};
-
-enum WorkerPc : int8_t {
-    idle,
-    guess,  // only where gate[0] is relaxed
-    look_at_record,
-    refused,
-    pass_padding,
-    hold_end,
-    hold_gate,
-    compare_and_set,
-    give_up,
-    before_job,
-    copy,
-    lapped,
-    run,
-    epoch_behind_job,
-    done,
-    release_slot,
-    release_recover,
-    release_room,
-    release_claim,
-    release_copy,
-    release_epoch,
-    release_commit,
-    release_unlock,
-    stays,
-    adopt_lock,
-    adopt_still,
-    adopt_gate,
-    adopt_end,
-    adopt_gate0,
-    adopt_stores,
-    adopt_unlock,
-};
+using namespace queue_model;
 
 // One exploration.
-struct Model {
-    const Scenario& c;
-    Mutant mutant;
-    const char* broken = nullptr;
-    size_t states = 0;
-    std::vector<std::string> trace;
-    int returns = 0;  // the number of the returns ring
-    struct Next {
-        State s;
-        bool progress;  // a step on which all may count: not of an evicted worker, and no kill
-    };
-    std::vector<Next> out;
+class Model final : public World {
+  public:
+    using World::World;
 
-    bool off(Mutant m) const { return m == mutant; }
-    void check(bool good, const char* invariant) {
-        if (!good && !broken) broken = invariant;
-    }
-    int places(int ring) const { return c.places[ring == returns]; }
-    int producers() const { return returns; }
-    static bool more(const Ring& r, int p) { return p < max_positions && p < r.t; }
-
-    // --- what a record looks like to a reader
-    int cell(const State& s, int ring, int p) const { return s.ring[ring].cell[p % places(ring)]; }
-    bool right(const State& s, int ring, int p) const { return cell(s, ring, p) == p; }
-    bool there(const State& s, int ring, int p) const {
-        int d = cell(s, ring, p);
-        return d != writing && d >= p;
-    }
-    bool overtaken(const State& s, int ring, int p) const { return s.ring[ring].claimed > p + places(ring); }
-    bool is_job(const State& s, int ring, int p) const { return s.ring[ring].job[cell(s, ring, p)] != none; }
-
-    // Adds a reason to hand out again the jobs whose announcement by worker i on ring r is visible.
-    static void excuse(State& s, int i, int r) {
-        if (s.worker[i].words[gate][r] < 0) return;
-        for (int p = s.worker[i].words[gate][r]; p < s.worker[i].announced[r] && p < max_positions; ++p)
-            if (s.ring[r].job[p] != none) excuse_job(s, s.ring[r].job[p]);
-    }
-    static void excuse_job(State& s, int job) {
-        s.excused |= static_cast<uint8_t>(1 << job);
-        s.allowed[job]++;
-    }
-    static void excuse(State& s, int i) {
-        for (int r = 0; r < max_rings; ++r) excuse(s, i, r);
-    }
-    static void clear_gate(Worker& b, int r) { b.words[gate][r] = none, b.announced[r] = 0; }
-
-    // --- a worker's stores
-    bool is_release(Word w) const {
-        return w == gate ? !off(Mutant::take_gate_relaxed) : w == taken_end && !off(Mutant::take_end_relaxed);
-    }
-    bool may_leave(const Worker& b, int at) const {
-        if (at > 0 && is_release(static_cast<Word>(b.buffer[at].word))) return false;
-        for (int i = 0; i < at; ++i)
-            if (b.buffer[i].word == b.buffer[at].word && b.buffer[i].ring == b.buffer[at].ring) return false;
-        return true;
-    }
-    void leave(State& s, int i, int at) {  // the store becomes visible
-        Worker& b = s.worker[i];
-        const Store e = b.buffer[at];
-        b.words[e.word][e.ring] = e.value;
-        if (e.word == gate) b.announced[e.ring] = e.end;
-        std::copy(b.buffer + at + 1, b.buffer + b.stores, b.buffer + at);
-        b.buffer[--b.stores] = Store{};
-        int held = 0;
-        for (int8_t g : b.words[gate]) held += g >= 0;
-        check(held <= 1, "Q4");
-        if (b.told && e.word == gate) excuse(s, i, e.ring);
-    }
-    void drain(State& s, int i) {
-        while (s.worker[i].stores) leave(s, i, 0);
-    }
-    static bool store(Worker& b, Word w, int value) {
-        if (b.stores == buffer_size) return false;
-        b.buffer[b.stores++] = {w, b.ring, static_cast<int8_t>(value), w == gate && value >= 0 ? b.e : int8_t(0)};
-        return true;
-    }
-    static int newest(const Worker& b, Word w, int ring) {
-        for (int i = b.stores; i-- > 0;)
-            if (b.buffer[i].word == w && b.buffer[i].ring == ring) return b.buffer[i].value;
-        return b.words[w][ring];
-    }
-
-    static void forget(Worker& b) {  // resets the words of the jobs in hand
-        b.pc = idle;
-        b.ring = b.again = b.copied = b.bad = b.late = b.released = b.stayed = b.first = b.lives = b.step = 0;
-        b.p = b.e = b.x = b.xr = none;
-        b.room = Room{};
-    }
-    static void unlock(State& s, int i) {
-        if (s.control == i) s.control = none;
-        if (s.returns_slot == i) s.returns_slot = none;
-    }
-    void gone(State& s, int i) {  // killed, or left: its stores become visible, its locks are free, its gates stay
-        drain(s, i);
-        unlock(s, i);
-        s.worker[i].alive = 0;
-        forget(s.worker[i]);
-    }
-    void hand_out(State& s, int ring, int p, bool again) {
-        if (s.ring[ring].job[p] == none) return check(false, "Q3");
-        const int job = s.ring[ring].job[p];
-        const auto bit = static_cast<uint8_t>(1 << job);
-        check(s.allowed[job] > 0, "Q2");
-        check(again ? (s.excused & bit) != 0 : !(s.plainly & bit), "Q2");
-        s.allowed[job]--;
-        if (!again) s.plainly |= bit;
-    }
-    bool released_before(int ring) const { return ring == returns && !off(Mutant::release_no_attempts); }
-    int next_job(const State& s, int ring, int p, int e) const {  // of the batch: padding is passed over
-        while (p < e && p < max_positions && s.ring[ring].job[p] == none) ++p;
-        return p;
-    }
-
-    void emit(const State& n, bool progress) { out.push_back({n, progress}); }
-
-    // 4: the next load of a look for room; after the last load the limit, or look_again if handovers changed. The next
-    // load is the first that was not made, or a later one if all that were not made before it are relaxed.
-    static constexpr int look_goes_on = -10, look_again = -11;
-    template <class Then>
-    void look_for_room(const State& s, int ring, const Room& room, int self, Then then) {
-        const int last = c.workers + 2;  // 0: handovers, 1: gate[0], then the workers' gates, last: handovers again
-        for (int k = 0; k <= last; ++k) {
-            if (room.loaded >> k & 1) continue;
-            if (k == last && !(room.loaded & 1)) return;  // two loads of one word stay in order
-            State n = s;
-            Room m = room;
-            m.loaded = static_cast<int8_t>(m.loaded | 1 << k);
-            int slot = k - 1;
-            if (off(Mutant::room_gate0_last)) slot = k == last - 1 ? 0 : k;
-            if (off(Mutant::room_gates_descending) && k > 1) slot = last - k;
-            if (k == 0) {
-                m.handovers = s.handovers;
-            } else if (k < last) {
-                int g = slot == 0          ? s.ring[ring].gate0
-                        : slot - 1 == self ? newest(s.worker[self], gate, ring)
-                                           : s.worker[slot - 1].words[gate][ring];
-                if (off(Mutant::room_retire) && slot > 0 && g >= 0 && !s.worker[slot - 1].alive)
-                    clear_gate(n.worker[slot - 1], ring), g = none;
-                if (g >= 0 && g < m.low) m.low = static_cast<int8_t>(g);
-            } else {
-                m.again = s.handovers;
-            }
-            int limit = look_goes_on;
-            if (m.loaded == (1 << (last + 1)) - 1) {
-                limit = m.handovers == m.again || off(Mutant::room_handovers) ? m.low + places(ring) : look_again;
-                m = Room{};
-            }
-            then(n, m, limit);
-            const bool relaxed = (k == 0 && off(Mutant::room_handovers_relaxed)) ||
-                                 (k == 1 && off(Mutant::room_gate0_relaxed)) ||
-                                 (k > 1 && k < last && off(Mutant::room_gates_relaxed));
-            if (!relaxed) return;  // nothing overtakes an acquire load
-        }
-    }
-
+  private:
     void producer_steps(const State& s, int k) {
         const Producer& me = s.producer[k];
         const Ring& ring = s.ring[k];
@@ -891,7 +536,7 @@ struct Model {
     }
 
     // --- exploring
-    State first() const {
+    State first() const override {
         State s;
         std::memset(&s, 0, sizeof s);
         int job = 0;
@@ -914,7 +559,7 @@ struct Model {
         s.evictor_kills = static_cast<int8_t>(c.evictor_kills), s.releases = static_cast<int8_t>(c.releases);
         return s;
     }
-    bool at_end(const State& s) {
+    bool at_end(const State& s) const override {
         for (int r = 0; r <= returns; ++r) {
             if (s.ring[r].gate0 != s.ring[r].t) return false;
             if (r < returns && (s.producer[r].pc != 0 || s.ring[r].t != static_cast<int>(std::strlen(c.plan[r]))))
@@ -928,43 +573,28 @@ struct Model {
         }
         return s.evictor == 0;
     }
-    static uint64_t hash(const State& s) {
-        uint64_t words[(sizeof s + 7) / 8] = {}, h = 0x9E3779B97F4A7C15;
-        std::memcpy(words, &s, sizeof s);
-        for (uint64_t v : words) h = (h ^ v) * 0xFF51AFD7ED558CCD, h ^= h >> 32;
-        h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53;
-        return h ^ (h >> 29);
+    void check_end(const State& s) override { check(s.done == all_jobs(), "Q1"); }
+    bool needs_end(const State& s) const override {
+        bool live = false;
+        for (int i = 0; i < max_workers; ++i) {
+            const Worker& b = s.worker[i];
+            live = live || (b.alive && !b.told && !b.evicting && !(s.evictor != 0 && s.victim == i));
+        }
+        return live;
     }
-    void steps(const State& s) {
-        out.clear();
+    uint8_t all_jobs() const {
+        int jobs = 0;
+        for (const char* plan : c.plan)
+            for (; *plan; ++plan) jobs += *plan == 'j';
+        return static_cast<uint8_t>((1 << jobs) - 1);
+    }
+    void steps(const State& s) override {
         for (int k = 0; k < producers(); ++k) producer_steps(s, k);
         evictor_steps(s);
         for (int i = 0; i < c.workers; ++i) worker_steps(s, i);
         if (c.ended) looker_steps(s);
     }
-
-    std::vector<uint64_t> hashes;  // of each state, by number
-    std::vector<uint32_t> parent, table;
-    uint32_t number(uint64_t h, uint32_t from, bool& fresh) {
-        if (hashes.size() * 2 > table.size()) {
-            table.assign(table.size() * 2, UINT32_MAX);
-            for (uint32_t k = 0; k < hashes.size(); ++k) table[slot(hashes[k])] = k;
-        }
-        uint32_t& at = table[slot(h)];
-        fresh = at == UINT32_MAX;
-        if (fresh) {
-            at = static_cast<uint32_t>(hashes.size());
-            hashes.push_back(h);
-            parent.push_back(from);
-        }
-        return at;
-    }
-    size_t slot(uint64_t h) const {
-        size_t i = h & (table.size() - 1);
-        while (table[i] != UINT32_MAX && hashes[table[i]] != h) i = (i + 1) & (table.size() - 1);
-        return i;
-    }
-    static std::string print(const State& s) {
+    std::string print(const State& s) const override {
         char line[400];
         std::string text;
         for (const Ring& r : s.ring) {
@@ -985,201 +615,16 @@ struct Model {
         }
         return text;
     }
-    void keep_trace(uint32_t at) {
-        std::vector<uint64_t> path;
-        for (uint32_t k = at; k != 0; k = parent[k]) path.push_back(hashes[k]);
-        State s = first();
-        const char* was = broken;
-        for (size_t k = path.size(); k-- > 0;) {
-            steps(s);
-            for (const Next& n : out)
-                if (hash(n.s) == path[k]) {
-                    s = n.s;
-                    break;
-                }
-            trace.push_back(print(s));
-        }
-        broken = was;
-    }
-
-    void explore() {
-        returns = *c.plan[1] ? 2 : 1;
-        table.assign(1 << 16, UINT32_MAX);
-        std::vector<uint64_t> edges;  // of progress: to, from
-        std::vector<bool> needs, good;
-        std::deque<State> open{first()};
-        bool fresh;
-        number(hash(open.front()), 0, fresh);
-        for (uint32_t at = 0; !open.empty(); ++at) {
-            const State s = open.front();
-            open.pop_front();
-            bool live = false, end = at_end(s);
-            for (int i = 0; i < max_workers; ++i) {
-                const Worker& b = s.worker[i];
-                live = live || (b.alive && !b.told && !b.evicting && !(s.evictor != 0 && s.victim == i));
-            }
-            if (end) check(s.done == all_jobs(), "Q1");
-            needs.push_back(live), good.push_back(end);
-            steps(s);
-            for (const Next& n : out) {
-                const uint32_t to = number(hash(n.s), at, fresh);
-                if (fresh) open.push_back(n.s);
-                if (n.progress && to != at) edges.push_back(uint64_t(to) << 32 | at);
-            }
-            if (broken) {
-                states = hashes.size();
-                return keep_trace(at);
-            }
-        }
-        states = hashes.size();
-        look_for_the_end(edges, needs, good);
-    }
-    uint8_t all_jobs() const {
-        int jobs = 0;
-        for (const char* plan : c.plan)
-            for (; *plan; ++plan) jobs += *plan == 'j';
-        return static_cast<uint8_t>((1 << jobs) - 1);
-    }
-    // Q5: backward from the ends, along the edges of progress.
-    void look_for_the_end(std::vector<uint64_t>& edges, const std::vector<bool>& needs, std::vector<bool>& good) {
-        std::vector<uint32_t> first_edge(states + 1, 0), from(edges.size()), open;
-        for (uint64_t e : edges) ++first_edge[e >> 32];
-        uint32_t sum = 0;
-        for (uint32_t& f : first_edge) f = sum += f;
-        for (uint64_t e : edges) from[--first_edge[e >> 32]] = static_cast<uint32_t>(e);
-        for (uint32_t k = 0; k < states; ++k)
-            if (good[k]) open.push_back(k);
-        while (!open.empty()) {
-            const uint32_t k = open.back();
-            open.pop_back();
-            for (uint32_t q = first_edge[k]; q < first_edge[k + 1]; ++q)
-                if (!good[from[q]]) good[from[q]] = true, open.push_back(from[q]);
-        }
-        for (uint32_t k = 0; k < states && !broken; ++k)
-            if (needs[k] && !good[k]) check(false, "Q5"), keep_trace(k);
-    }
-};
-
-const Row rows[] = {
-    {Mutant::take_gate0_relaxed, "queue take 1", "gate[0] is loaded relaxed, behind the record", "Q3", "",
-     "two workers"},
-    {Mutant::take_refused, "queue take 1", "corrupt ring is raised without a second look at gate[0]", "I10", "",
-     "two workers"},
-    {Mutant::take_padding_store, "queue take 1", "gate[0] is stored behind padding, not compared and set", "Q2", "",
-     "two workers"},
-    {Mutant::look_before_take, "queue take 1", "the epoch is not compared before a take", "",
-     "an evicted worker may take one more job; step 4 tells it, and the job is adopted", "killed and evicted"},
-    {Mutant::take_attempts, "queue take 2", "attempts[w] is not set to 0", "Q2", "", "killed"},
-    {Mutant::take_end_relaxed, "queue take 2", "taken_end[w] is relaxed", "Q2", "", "two places, evicted"},
-    {Mutant::take_gate_relaxed, "queue take 2", "gate[w] is relaxed", "Q4", "", "two producers"},
-    {Mutant::take_gate_first, "queue take 2", "gate[w] before taken_end[w]", "Q2", "", "batches of three, killed"},
-    {Mutant::take_late, "queue take 2", "the job is announced behind the compare-and-set", "Q3", "", "one worker"},
-    {Mutant::take_cas_relaxed, "queue take 3", "the compare-and-set of gate[0] is relaxed", "Q3", "", "one worker"},
-    {Mutant::take_no_minus_one, "queue take 3", "no -1 between two announcements", "Q2", "", "two places, killed"},
-    {Mutant::look_after_take, "queue take 4", "the epoch is not compared between a take and its jobs", "Q3", "",
-     "evicted"},
-    {Mutant::look_each_job, "queue take 4", "the epoch is compared before the first job of a batch only", "Q3", "",
-     "batches, evicted"},
-    {Mutant::look_at_done, "queue done 5", "the epoch is not compared behind a job", "Q3", "", "evicted"},
-    {Mutant::done_fence, "queue done 5", "no acquire fence in front of the epoch", "Q3", "", "evicted"},
-    {Mutant::done_early, "queue done 5", "gate[w] moves before the handler has ended", "Q1", "", "one worker, killed"},
-    {Mutant::done_relaxed, "queue done 5", "gate[w] is relaxed: it passes loads of the job", "Q3", "", "one worker"},
-    {Mutant::room_gate0_last, "queue room 2b", "gate[0] is loaded behind the workers' gates", "Q3", "", "one worker"},
-    {Mutant::room_gate0_relaxed, "queue room 2b", "gate[0] is loaded relaxed", "Q3", "", "one worker"},
-    {Mutant::room_gates_relaxed, "queue room 2b", "the workers' gates are loaded relaxed", "Q1", "", "killed"},
-    {Mutant::room_gates_descending, "queue room 2b", "the workers' gates in descending order", "",
-     "handovers tells of a job that changes hands meanwhile", "killed twice"},
-    {Mutant::room_handovers, "queue room 2c", "handovers is not compared", "Q1", "", "killed"},
-    {Mutant::room_handovers_relaxed, "queue room 2a", "handovers is loaded relaxed the first time", "Q1", "", "killed"},
-    {Mutant::room_retire, "queue room", "a dead worker's gate is retired (channel.md 6.7)", "Q1", "", "killed"},
-    {Mutant::adopt_with_job, "queue adopt", "a worker looks for the dead only when there is a job to take", "Q5", "",
-     "killed"},
-    {Mutant::adopt_no_lock, "queue adopt 1", "without the control lock", "Q3", "", "killed"},
-    {Mutant::adopt_dead_without_lock, "queue adopt 1", "the dead without the control lock", "Q3", "", "killed"},
-    {Mutant::adopt_no_epoch, "queue adopt 1", "the own epoch is not compared under the lock", "",
-     "it is compared before the job is handed out (take 4)", "killed and evicted"},
-    {Mutant::adopt_not_still, "queue adopt 1",
-     "under the lock, it does not look again whether the other one is dead or evicting", "Q2", "", "killed"},
-    {Mutant::adopt_end_first, "queue adopt 2", "taken_end is loaded before the gate, or the gate relaxed", "Q1", "",
-     "evicted"},
-    {Mutant::adopt_gate0_first, "queue adopt 2", "gate[0] is loaded before the gate", "",
-     "a gate[0] that is too old leaves the job where it is", "killed and evicted"},
-    {Mutant::adopt_lives_late, "queue adopt 3", "whether the owner lives is tested behind the load of gate[0]", "Q1",
-     "", "evicted"},
-    {Mutant::adopt_announced, "queue adopt 3", "takes away what a live evicted worker has only announced", "Q1", "",
-     "evicted"},
-    {Mutant::adopt_no_gate0, "queue adopt 4", "taken_end is not compared with gate[0]", "Q2", "", "killed"},
-    {Mutant::adopt_min_gate0, "queue adopt 4", "where taken_end is above gate[0], the jobs up to gate[0] are adopted",
-     "", "others took these jobs: only more repeats", "batches, killed"},
-    {Mutant::adopt_no_attempts, "queue adopt 5", "attempts is not raised", "Q2", "", "killed"},
-    {Mutant::adopt_attempts_last, "queue adopt 5", "attempts is stored behind its gate", "",
-     "the job says repeat all the same; attempts may be one too few", "killed twice"},
-    {Mutant::adopt_clear_first, "queue adopt 5", "its gate first", "Q1", "", "killed twice"},
-    {Mutant::adopt_end_after_gate, "queue adopt 5", "taken_end behind the gate", "Q2", "", "two places, killed twice"},
-    {Mutant::adopt_end_last, "queue adopt 5", "taken_end last", "Q1", "", "killed twice"},
-    {Mutant::adopt_count_first, "queue adopt 5", "handovers before the gate", "Q1", "", "killed"},
-    {Mutant::adopt_count_last, "queue adopt 5", "handovers behind its gate", "Q1", "", "killed"},
-    {Mutant::adopt_no_count, "queue adopt 5", "handovers is not raised", "Q1", "", "killed"},
-    {Mutant::adopt_count_relaxed, "queue adopt 5", "handovers is relaxed", "Q1", "", "killed"},
-    {Mutant::adopt_store, "queue adopt 5", "its gate is stored, not compared and set", "Q1", "", "batches, evicted"},
-    {Mutant::adopt_keeps, "queue adopt 5", "keeps the job where the compare-and-set failed", "Q2", "",
-     "batches, evicted"},
-    {Mutant::adopt_in_place, "queue adopt 7", "hands out in place", "Q3", "", "killed"},
-    {Mutant::adopt_no_lap_test, "queue adopt 7", "no lap test", "Q3", "", "killed"},
-    {Mutant::adopt_no_fence, "queue adopt 7", "no acquire fence before the lap test", "Q3", "", "killed"},
-    {Mutant::next_forgets, "queue 6", "a slot's next owner sets its gates to -1", "Q1", "", "one worker, killed"},
-    {Mutant::next_no_lock, "queue 6", "a slot's next owner looks without the control lock", "Q3", "", "killed"},
-    {Mutant::next_no_attempts, "queue 6", "a slot's next owner does not raise attempts", "Q2", "",
-     "one worker, killed"},
-    {Mutant::lost_takes_back, "queue 7", "a worker that lost its slot sets its gates to -1 (channel.md 5.4, 6.6)", "Q1",
-     "", "evicted"},
-    {Mutant::evict_flag_first, "queue 7", "evicting is set before the epoch is raised", "Q2", "", "evictor killed"},
-    {Mutant::evict_no_lock, "queue 7", "evicts without the control lock", "Q2", "", "killed and evicted"},
-    {Mutant::release_waits_for_slot, "queue release 1", "waits for the slot", "Q5", "", "released, evicted"},
-    {Mutant::release_no_slot, "queue release 1", "without the slot's lock", "Q3", "", "released twice"},
-    {Mutant::release_waits_for_room, "queue release 2", "waits for room", "Q5", "", "one worker, released"},
-    {Mutant::release_no_attempts, "queue release 3", "attempts of the copy is not raised", "Q2", "",
-     "one worker, released"},
-    {Mutant::release_epoch_first, "queue release 4", "the epoch is compared before the copy", "Q3", "",
-     "released, evicted"},
-    {Mutant::release_no_fence, "queue release 4", "no acquire fence between the copy and the epoch", "Q3", "",
-     "released, evicted"},
-    {Mutant::release_done_first, "queue release 5", "done before the commit", "Q1", "", "one worker, killed, released"},
-    {Mutant::release_keeps_attempts, "queue release",
-     "a job that stays in hand is handed out again with the same attempts", "Q2", "", "one worker, released"},
-    {Mutant::release_attempts_stay, "queue release", "the rest of the batch keeps the attempts of a job that stayed",
-     "Q2", "", "one worker, released"},
-    {Mutant::ended_gates_first, "queue ended", "the workers' gates are loaded before the rings' words", "Q7", "",
-     "ended"},
-    {Mutant::ended_returns_once, "queue ended", "the returns ring's published is not loaded again", "Q7", "", "ended"},
-    {Mutant::ended_handovers, "queue ended", "handovers is not compared", "Q7", "", "ended"},
 };
 
 }  // namespace
 
 void print_queue_table() {
-    for (const Row& row : rows)
-        std::printf("| %s | %s | %s%s | queue: %s |\n", row.step, row.what,
-                    *row.breaks ? row.breaks : "holds all the same: ", row.because, row.scenario);
+    print_rows("queue", rows);
 }
 
 void explore_queue(bool large, Wanted wanted, Report report) {
-    auto explore = [&](const Scenario& c, Mutant mutant, const char* kind, const std::string& name, const char* breaks,
-                       const char* because) {
-        if (!wanted(name)) return;
-        const auto start = std::chrono::steady_clock::now();
-        Model m{c, mutant, nullptr, 0, {}, 0, {}, {}, {}, {}};
-        m.explore();
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        report({kind, name, m.broken ? m.broken : "", breaks, because, m.states, seconds, m.trace});
-    };
-    for (const Scenario& c : scenarios)
-        if (large || !c.large) explore(c, Mutant::none, "scenario", std::string("queue: ") + c.name, "", "");
-    for (const Row& row : rows)
-        for (const Scenario& c : scenarios)
-            if (!std::strcmp(c.name, row.scenario))
-                explore(c, row.mutant, "mutant", std::string(row.step) + ": " + row.what + " (queue: " + c.name + ")",
-                        row.breaks, row.because);
+    explore_rows<Model>("queue", "Q5", scenarios, rows, large, wanted, report);
 }
 
 }  // namespace model

@@ -10,259 +10,22 @@
 #include "service.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <deque>
+
+#include "service_world.hpp"
 
 namespace model {
 
 namespace {
 
-constexpr int max_clients = 2, max_servers = 2, max_calls = 3, max_ids = max_clients * max_calls, max_requests = 9,
-              max_replies = 12, max_hand = 4, none = -1;
-constexpr int stream_items = 2;  // of a stream; each item after the first needs more credit
-
-enum class Mutant {
-    none,
-    take_no_epoch,
-    publish_before_join,
-    server_no_epoch,
-    resume_gate,
-    resume_taken_end,
-    resume_no_store,
-    in_hand_unbounded,
-    runs_any_epoch,
-    taken_end_behind,
-    taken_end_never,
-    taken_end_back,
-    no_repeat,
-    gate_passes,
-    gate_before_reply,
-    reply_no_epoch,
-    reply_client_epoch,
-    reply_waits,
-    reply_lost,
-    try_lock,
-    full_no_drain,
-    busy_never,
-    drain_no_epoch,
-    drain_no_sequence,
-    sequence_again,
-    gone_drain_first,
-    gone_no_drain,
-    gone_taken_end_first,
-    gone_lock_held,
-    gone_epoch_only,
-    gone_lock_only,
-    expired_not_run,
-    credit_unbounded,
-    credit_sequence_only,
-    cancel_once,
-    cancel_sequence_only,
-    client_death_unseen,
-    repeat_ends_calls,
-    evict_gates,
-    lives_serving,
-    take_serving_stays,
-    take_serving_behind,
-    gone_serving,
-    repeat_not_told,
-    stream_not_run,
-};
-
-struct Scenario {
-    const char* name;
-    bool least;  // at least once
-    // of each client, over all its owners: c a call, d one with a deadline, s a stream, t one with a deadline, x one
-    // that is cancelled
-    const char* plan[2];
-    int places, outstanding;  // records of a ring; max_outstanding
-    int kills, client_kills, evicts, client_evicts, losses, expiries;
-    bool keeps, slow;  // handlers may keep requests; no process may count on client 0
-    bool large;        // only with --large
-};
-const Scenario scenarios[] = {
-    {"calls", false, {"cc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, true, false, false},
-    {"killed", false, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"killed, kept", false, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, true, false, false},
-    {"killed twice", false, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, false, false, false},
-    {"full, killed", false, {"ccc", ""}, 1, 3, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"deadlines", false, {"dd", ""}, 1, 2, 1, 0, 0, 0, 0, 2, true, false, false},
-    {"deadlines, bounded", false, {"ddd", ""}, 3, 1, 0, 0, 0, 0, 0, 2, true, false, false},
-    {"evicted", false, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, true, false, false},
-    {"evicted and killed", false, {"c", ""}, 1, 1, 1, 0, 1, 0, 0, 0, false, false, false},
-    {"lock lost", false, {"cc", ""}, 2, 2, 0, 0, 0, 0, 1, 0, true, false, false},
-    {"client killed", false, {"cc", ""}, 1, 2, 0, 1, 0, 0, 0, 0, true, false, false},
-    {"both killed", false, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, false, false, false},
-    {"client evicted", false, {"cc", ""}, 1, 2, 0, 0, 0, 1, 0, 0, true, false, false},
-    {"two clients, one slow", false, {"cc", "c"}, 1, 2, 0, 0, 0, 0, 0, 0, false, true, false},
-    {"two clients, one killed", false, {"cc", "c"}, 1, 2, 0, 1, 0, 0, 0, 0, false, true, false},
-    {"stream", false, {"s", ""}, 1, 1, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"streams, client killed", false, {"ss", ""}, 2, 1, 0, 1, 0, 0, 0, 0, false, false, false},
-    {"stream, deadline", false, {"t", ""}, 1, 1, 1, 0, 0, 0, 0, 1, false, false, false},
-    {"two streams, client killed", false, {"ss", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
-    {"cancelled, client killed", false, {"sx", ""}, 2, 2, 0, 1, 0, 0, 0, 0, false, false, false},
-    {"cancelled", false, {"xc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, false, false, false},
-    {"least: killed", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, false},
-    {"least: killed, kept", true, {"cc", ""}, 2, 2, 1, 0, 0, 0, 0, 0, true, false, false},
-    {"least: killed twice", true, {"cc", ""}, 1, 1, 2, 0, 0, 0, 0, 0, false, false, false},
-    {"least: killed twice, kept", true, {"cc", ""}, 2, 2, 2, 0, 0, 0, 0, 0, true, false, false},
-    {"least: evicted", true, {"cc", ""}, 2, 2, 0, 0, 1, 0, 0, 0, true, false, false},
-    {"least: both killed", true, {"cc", ""}, 1, 1, 1, 1, 0, 0, 0, 0, false, false, false},
-    {"least: deadlines", true, {"dc", ""}, 1, 1, 1, 0, 0, 0, 0, 1, false, false, false},
-    {"large: killed and evicted", false, {"ccc", ""}, 2, 2, 1, 0, 1, 0, 0, 0, true, false, true},
-    {"large: killed twice", false, {"cc", "c"}, 1, 2, 2, 0, 0, 0, 0, 0, false, false, true},
-    {"large: clients killed", false, {"ccc", ""}, 2, 2, 1, 2, 0, 0, 0, 0, true, false, true},
-    {"large: two clients, deadlines", false, {"dd", "d"}, 1, 2, 1, 0, 0, 0, 0, 2, false, false, true},
-    {"large: streams", false, {"xs", ""}, 2, 2, 1, 0, 0, 0, 0, 0, false, false, true},
-    {"large: least, killed twice", true, {"ccc", ""}, 2, 2, 2, 0, 0, 0, 0, 0, true, false, true},
-    {"large: least, killed and evicted", true, {"cc", "c"}, 2, 2, 1, 0, 1, 0, 0, 0, false, false, true},
-    {"large: least, both killed", true, {"ccc", ""}, 2, 2, 2, 1, 0, 0, 0, 0, false, false, true},
-};
-
-struct Row {
-    Mutant mutant;
-    const char *step, *what, *breaks, *because, *scenario;
-};
-
-enum Operation : int8_t { call_operation, cancel_operation, credit_operation };
-enum Status : int8_t { ok, error_status, expired_status, not_run_status };
-struct Request {
-    int8_t operation, sequence, client_epoch, server_epoch, id;  // id: truth, which call it is
-};
-struct Reply {
-    int8_t client_epoch, sequence, status, more, repeat, id;
-};
-// The two rings of a client, and its slots. A position is an index; what lies below a gate may be overwritten.
-struct Place {
-    Request request[max_requests];
-    Reply reply[max_replies];
-    int8_t requests, replies;                          // published
-    int8_t gate, taken_end, reply_gate, epoch, owner;  // owner: 1 if the slots' locks are held
-};
-
-enum CallState : int8_t { unused, outstanding, abandoned, ended };
-struct Call {
-    int8_t state, sequence, id, position, items, owed, cancel;  // owed: credit to be given; cancel: to be published
-};
-struct Client {
-    int8_t pc, alive, epoch, cursor, known, e, held, replies, taken_end, back, blocked, calls, tried;
-    int8_t owner;  // truth: held, by the server whose epoch is e
-    Call call[max_calls];
-};
-enum EntryState : int8_t { no_entry, in_hand, waiting };
-struct Entry {
-    int8_t state, place, position, sequence, client_epoch, id, status, credit, items, stream, over, repeat;
-};
-struct Server {
-    int8_t pc, alive, epoch, place, entry, more, unlocked;
-    int8_t cursor[max_clients], repeat_end[max_clients];
-    Entry hand[max_hand];
-};
-enum End : int8_t { not_ended, answered, end_expired, end_expired_not_run, gone_not_run, gone_may_have_run, cancelled };
-struct State {
-    Place place[max_clients];
-    Client client[max_clients];
-    Server server[max_servers];
-    int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
-    int8_t refused;                        // a server was refused a lock that no server held
-    int8_t kills, client_kills, evicts, client_evicts, losses, expiries;
-    // truth, by call
-    int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids], items[max_ids],
-        credit[max_ids],
-        late[max_ids];  // its deadline has passed
-};
-
-enum ClientPc : int8_t {
-    idle,
-    load_epoch,
-    lives,
-    lives_word,
-    publish,
-    gone_epoch,
-    gone_lock,
-    gone_word,
-    gone_drain,
-    gone_end,
-    join,
-    joined,
-};
-enum ServerPc : int8_t {
-    take_clear,
-    take_lock,
-    take_epoch,
-    take_resume,
-    take_done,
-    serving,
-    compare,
-    store_taken_end,
-    run,
-    reply_compare,
-    reply_client,
-    reply_publish,
-    reply_done,
-};
-constexpr int trier = 8;
+using namespace service_model;
 
 // One exploration.
-struct Model {
-    const Scenario& c;
-    Mutant mutant;
-    const char* broken = nullptr;
-    size_t states = 0;
-    std::vector<std::string> trace;
-    struct Next {
-        State s;
-        bool progress;  // a step on which all may count
-    };
-    std::vector<Next> out;
+class Model final : public World {
+  public:
+    using World::World;
 
-    bool off(Mutant m) const { return m == mutant; }
-    void check(bool good, const char* invariant) {
-        if (!good && !broken) broken = invariant;
-    }
-    void emit(const State& n, bool progress) { out.push_back({n, progress}); }
-    int clients() const { return *c.plan[1] ? 2 : 1; }
-    char kind(int id) const { return c.plan[id / max_calls][id % max_calls]; }
-    bool is_stream(int id) const { return kind(id) == 's' || kind(id) == 'x' || kind(id) == 't'; }
-    bool has_deadline(int id) const { return kind(id) == 'd' || kind(id) == 't'; }
-    static bool lives_server(const State& s, int i) {
-        return s.server[i].alive && s.lock == i && s.epoch == s.server[i].epoch && s.server[i].pc > take_done;
-    }
-    /// Whether the lock is held by the server whose epoch is e. A client that tries it counts as one.
-    static bool owner_at(const State& s, int e) {
-        return s.lock == trier || (s.lock != none && s.server[s.lock].epoch == e);
-    }
-    static bool not_run(int8_t end) { return end == end_expired_not_run || end == gone_not_run; }
-
-    // --- ends of calls
-    void finish(State& s, int id, End end) {
-        check(s.end[id] == not_ended, "S1");
-        s.end[id] = end;
-        if (not_run(end)) check(s.runs[id] == 0, "S2");
-    }
-
-    // --- clients
-    static int in_use(const Client& a) {
-        int n = 0;
-        for (const Call& call : a.call) n += call.state == outstanding || call.state == abandoned;
-        return n;
-    }
-    void leave(State& s, int k) {  // killed, closed, or its slot is lost
-        Client& b = s.client[k];
-        std::memset(&b, 0, sizeof b);
-        s.place[k].owner = 0;
-    }
-    static void forget_ended(Client& b) {  // resets private words of calls that have ended
-        for (Call& call : b.call)
-            if (call.state == ended) {
-                call = Call{};
-                call.state = ended;
-            }
-    }
-
+  private:
     void client_steps(const State& s, int k) {
         const Client& a = s.client[k];
         const Place& place = s.place[k];
@@ -779,7 +542,7 @@ struct Model {
     }
 
     // --- exploring
-    State first() const {
+    State first() const override {
         State s;
         std::memset(&s, 0, sizeof s);
         s.lock = s.control = none;
@@ -789,8 +552,8 @@ struct Model {
         s.losses = static_cast<int8_t>(c.losses), s.expiries = static_cast<int8_t>(c.expiries);
         return s;
     }
-    // S5: the end that every process can reach. A call that waits for a server where there is none was not published.
-    bool at_end(const State& s) const {
+    // S5: what everybody may come to. A call that waits for a server where there is none was not published.
+    bool at_end(const State& s) const override {
         int server = none;
         for (int i = 0; i < max_servers; ++i) {
             if (lives_server(s, i)) server = i;
@@ -813,7 +576,7 @@ struct Model {
         }
         return true;
     }
-    void check_end(const State& s) {  // S3: no request was lost
+    void check_end(const State& s) override {  // S3: nothing was lost
         for (int i = 0; i < max_servers; ++i)
             for (int k = c.slow ? 1 : 0; lives_server(s, i) && k < clients(); ++k)
                 for (int p = 0; p < s.place[k].requests; ++p) {
@@ -822,50 +585,13 @@ struct Model {
                     if (c.least || r.server_epoch == s.epoch) check(s.runs[r.id] > 0, "S3");
                 }
     }
-    static uint64_t hash(const State& s) {
-        static_assert(sizeof(State) % 8 == 0 || true);
-        uint64_t h = 0x9E3779B97F4A7C15, v;
-        const char* bytes = reinterpret_cast<const char*>(&s);
-        size_t i = 0;
-        for (; i + 8 <= sizeof s; i += 8) {
-            std::memcpy(&v, bytes + i, 8);
-            h = (h ^ v) * 0xFF51AFD7ED558CCD, h ^= h >> 32;
-        }
-        v = 0;
-        std::memcpy(&v, bytes + i, sizeof s - i);
-        h = (h ^ v) * 0xFF51AFD7ED558CCD, h ^= h >> 32;
-        h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53;
-        return h ^ (h >> 29);
-    }
-    void steps(const State& s) {
-        out.clear();
+    bool needs_end(const State&) const override { return true; }
+    void steps(const State& s) override {
         for (int k = 0; k < clients(); ++k) client_steps(s, k);
         for (int i = 0; i < max_servers; ++i) server_steps(s, i);
         evictor_steps(s);
     }
-
-    std::vector<uint64_t> hashes;  // of each state, by number
-    std::vector<uint32_t> parent, table;
-    uint32_t number(uint64_t h, uint32_t from, bool& fresh) {
-        if (hashes.size() * 2 > table.size()) {
-            table.assign(table.size() * 2, UINT32_MAX);
-            for (uint32_t k = 0; k < hashes.size(); ++k) table[slot(hashes[k])] = k;
-        }
-        uint32_t& at = table[slot(h)];
-        fresh = at == UINT32_MAX;
-        if (fresh) {
-            at = static_cast<uint32_t>(hashes.size());
-            hashes.push_back(h);
-            parent.push_back(from);
-        }
-        return at;
-    }
-    size_t slot(uint64_t h) const {
-        size_t i = h & (table.size() - 1);
-        while (table[i] != UINT32_MAX && hashes[table[i]] != h) i = (i + 1) & (table.size() - 1);
-        return i;
-    }
-    std::string print(const State& s) const {
+    std::string print(const State& s) const override {
         char line[300];
         std::string text;
         std::snprintf(line, sizeof line, "slot 0: epoch %d lock %d serving %d", s.epoch, s.lock, s.serving);
@@ -897,157 +623,16 @@ struct Model {
             }
         return text;
     }
-    void keep_trace(uint32_t at) {
-        std::vector<uint64_t> path;
-        for (uint32_t k = at; k != 0; k = parent[k]) path.push_back(hashes[k]);
-        State s = first();
-        const char* was = broken;
-        for (size_t k = path.size(); k-- > 0;) {
-            steps(s);
-            for (const Next& n : out)
-                if (hash(n.s) == path[k]) {
-                    s = n.s;
-                    break;
-                }
-            trace.push_back(print(s));
-        }
-        broken = was;
-    }
-
-    void explore() {
-        table.assign(1 << 16, UINT32_MAX);
-        std::vector<uint64_t> edges;  // of progress: to, from
-        std::vector<bool> good;
-        std::deque<State> open{first()};
-        bool fresh;
-        number(hash(open.front()), 0, fresh);
-        for (uint32_t at = 0; !open.empty(); ++at) {
-            const State s = open.front();
-            open.pop_front();
-            const bool end = at_end(s);
-            if (end) check_end(s);
-            good.push_back(end);
-            steps(s);
-            for (const Next& n : out) {
-                const uint32_t to = number(hash(n.s), at, fresh);
-                if (fresh) open.push_back(n.s);
-                if (n.progress && to != at) edges.push_back(uint64_t(to) << 32 | at);
-            }
-            if (broken) {
-                states = hashes.size();
-                return keep_trace(at);
-            }
-        }
-        states = hashes.size();
-        look_for_the_end(edges, good);
-    }
-    // S5: backward from the ends, along the edges of progress.
-    void look_for_the_end(std::vector<uint64_t>& edges, std::vector<bool>& good) {
-        std::vector<uint32_t> first_edge(states + 1, 0), from(edges.size()), open;
-        for (uint64_t e : edges) ++first_edge[e >> 32];
-        uint32_t sum = 0;
-        for (uint32_t& f : first_edge) f = sum += f;
-        for (uint64_t e : edges) from[--first_edge[e >> 32]] = static_cast<uint32_t>(e);
-        for (uint32_t k = 0; k < states; ++k)
-            if (good[k]) open.push_back(k);
-        while (!open.empty()) {
-            const uint32_t k = open.back();
-            open.pop_back();
-            for (uint32_t q = first_edge[k]; q < first_edge[k + 1]; ++q)
-                if (!good[from[q]]) good[from[q]] = true, open.push_back(from[q]);
-        }
-        for (uint32_t k = 0; k < states && !broken; ++k)
-            if (!good[k]) check(false, "S5"), keep_trace(k);
-    }
-};
-
-const Row rows[] = {
-    {Mutant::take_no_epoch, "service client 5", "the epoch of a client's slot is not raised", "S4", "",
-     "client killed"},
-    {Mutant::publish_before_join, "service client 5", "the first request is published before the join", "S5", "",
-     "calls"},
-    {Mutant::server_no_epoch, "service server 4", "the epoch of slot 0 is not raised", "S9", "", "killed"},
-    {Mutant::resume_gate, "service resume b", "at most once: goes on at the gate", "S2", "", "killed"},
-    {Mutant::resume_taken_end, "service resume b", "at least once: goes on at taken_end", "S3", "",
-     "least: both killed"},
-    {Mutant::resume_no_store, "service resume c", "the gate is not stored", "S5", "", "full, killed"},
-    {Mutant::in_hand_unbounded, "service poll 3", "reads on with max_outstanding requests in hand", "S6", "",
-     "streams, client killed"},
-    {Mutant::runs_any_epoch, "service poll 4", "runs what was addressed to an earlier server", "S2", "", "killed"},
-    {Mutant::taken_end_behind, "service poll 6", "taken_end is stored behind the handler", "S2", "", "killed"},
-    {Mutant::taken_end_never, "service poll 6", "taken_end is not stored", "S2", "", "killed"},
-    {Mutant::taken_end_back, "service poll 6", "at least once: taken_end goes back", "S3", "",
-     "least: killed twice, kept"},
-    {Mutant::no_repeat, "service poll 7", "at least once: repeat is not said", "S3", "", "least: killed"},
-    {Mutant::gate_passes, "service poll 8", "at least once: the gate passes a request that is not answered", "S5", "",
-     "least: killed, kept"},
-    {Mutant::reply_no_epoch, "service reply 1", "the epoch is not compared", "",
-     "its calls have ended, and their sequences are not used again; for a server that lost its locks", "evicted"},
-    {Mutant::reply_client_epoch, "service reply 2", "the client's epoch and gate are not looked at", "",
-     "the client compares its epoch with the reply's: saves work", "client killed"},
-    {Mutant::reply_waits, "service reply 3", "waits for room", "S5", "", "two clients, one slow"},
-    {Mutant::reply_lost, "service reply 3", "a reply without room is dropped", "S5", "", "calls"},
-    {Mutant::gate_before_reply, "service reply 4", "at least once: the gate moves before the reply", "S5", "",
-     "least: killed"},
-    {Mutant::lives_serving, "service call 2", "serving is not compared with the epoch", "S9", "", "evicted"},
-    {Mutant::take_serving_stays, "service server 2", "serving is not cleared", "S9", "", "killed"},
-    {Mutant::take_serving_behind, "service server 2", "serving is cleared behind the lock", "S9", "", "killed"},
-    {Mutant::gone_serving, "service gone? 2", "serving is not compared", "S9", "", "killed"},
-    {Mutant::try_lock, "service call 2", "the lock is tested by a try-lock", "S8", "", "calls"},
-    {Mutant::full_no_drain, "service call 3", "does not drain while it waits for room", "S5", "", "deadlines"},
-    {Mutant::busy_never, "service call 1", "calls that expired do not count as outstanding", "S6", "",
-     "deadlines, bounded"},
-    {Mutant::sequence_again, "service call 3", "the sequence of a call that expired is used again", "S4", "",
-     "deadlines"},
-    {Mutant::drain_no_epoch, "service drain 2", "client_epoch is not compared", "S4", "", "client killed"},
-    {Mutant::drain_no_sequence, "service drain 2", "sequence is not compared", "S4", "", "calls"},
-    {Mutant::gone_epoch_only, "service gone? 1", "the lock is not tested", "S5", "", "killed"},
-    {Mutant::gone_lock_only, "service gone? 2", "the epoch is not compared", "S5", "", "evicted"},
-    {Mutant::gone_drain_first, "service gone? 3", "drains before it looks for the server", "S7", "", "killed"},
-    {Mutant::gone_no_drain, "service gone? 3", "does not drain", "S7", "", "killed"},
-    {Mutant::gone_taken_end_first, "service gone? 4", "taken_end is loaded before the lock is tested", "S2", "",
-     "killed"},
-    {Mutant::gone_lock_held, "service gone? 4", "not run, though the lock is held", "S2", "", "evicted"},
-    {Mutant::repeat_ends_calls, "service gone? 4", "at least once: ends calls", "S2", "", "least: killed"},
-    {Mutant::expired_not_run, "service expired", "the own clock says not run", "S2", "", "deadlines"},
-    {Mutant::credit_unbounded, "service streams", "more items than credit", "S6", "", "stream"},
-    {Mutant::credit_sequence_only, "service streams", "credit goes to the first request with that sequence", "S5", "",
-     "two streams, client killed"},
-    {Mutant::cancel_sequence_only, "service cancel", "cancel goes to the first request with that sequence", "S4", "",
-     "cancelled, client killed"},
-    {Mutant::cancel_once, "service cancel", "is not tried again where there was no room", "S5", "", "cancelled"},
-    {Mutant::client_death_unseen, "service streams", "nobody looks whether the client of a stream lives", "S5", "",
-     "streams, client killed"},
-    {Mutant::repeat_not_told, "service 8", "an expired repeat says not run", "S2", "", "least: deadlines"},
-    {Mutant::stream_not_run, "service streams", "one whose deadline passes says not run", "S2", "", "stream, deadline"},
-    {Mutant::evict_gates, "service evict", "takes the gates", "S5", "", "least: evicted"},
 };
 
 }  // namespace
 
 void print_service_table() {
-    for (const Row& row : rows)
-        std::printf("| %s | %s | %s%s | service: %s |\n", row.step, row.what,
-                    *row.breaks ? row.breaks : "holds all the same: ", row.because, row.scenario);
+    print_rows("service", rows);
 }
 
 void explore_service(bool large, Wanted wanted, Report report) {
-    auto explore = [&](const Scenario& c, Mutant mutant, const char* kind, const std::string& name, const char* breaks,
-                       const char* because) {
-        if (!wanted(name)) return;
-        const auto start = std::chrono::steady_clock::now();
-        Model m{c, mutant, nullptr, 0, {}, {}, {}, {}, {}};
-        m.explore();
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        report({kind, name, m.broken ? m.broken : "", breaks, because, m.states, seconds, m.trace});
-    };
-    for (const Scenario& c : scenarios)
-        if (large || !c.large) explore(c, Mutant::none, "scenario", std::string("service: ") + c.name, "", "");
-    for (const Row& row : rows)
-        for (const Scenario& c : scenarios)
-            if (!std::strcmp(c.name, row.scenario))
-                explore(c, row.mutant, "mutant", std::string(row.step) + ": " + row.what + " (service: " + c.name + ")",
-                        row.breaks, row.because);
+    explore_rows<Model>("service", "S5", scenarios, rows, large, wanted, report);
 }
 
 }  // namespace model

@@ -16,6 +16,8 @@ public final class Request {
     final ServerCore server;
     final Lane lane;
     private PayloadBuffer buffer;
+    /** Over that buffer, made when it is asked for first. */
+    private Message message;
     private Sender sender;
     private int type;
     long position;
@@ -114,6 +116,19 @@ public final class Request {
     }
 
     /**
+     * The same as a message, for what decodes messages.
+     *
+     * @return the request without its prefix; valid as long as this is, and as long as it is not kept.
+     */
+    public Message message() {
+        if (message == null) {
+            message = new Message(lane.client(), buffer);
+        }
+        message.say(type, position, sender);
+        return message;
+    }
+
+    /**
      * The request's type.
      *
      * @return the type that the caller gave, at least 1.
@@ -189,6 +204,7 @@ public final class Request {
             PayloadBuffer copy = new PayloadBuffer();
             copy.wrap(toByteArray());
             buffer = copy;
+            message = null;
             kept = true;
         }
     }

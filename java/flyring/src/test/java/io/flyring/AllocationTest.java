@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.management.ThreadMXBean;
 import io.flyring.sbe.Dispatcher;
+import io.flyring.sbe.Responder;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -14,6 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import prices.BookDecoder;
 import prices.BookEncoder;
+import prices.MessageHeaderEncoder;
 import prices.PriceUpdateDecoder;
 import prices.PriceUpdateEncoder;
 import prices.Side;
@@ -156,6 +158,71 @@ class AllocationTest {
     private static void assertFew(String what, long bytes) {
         // Testing another worker's lock, once a millisecond, allocates some hundred bytes for the system call.
         assertTrue(bytes < 200_000, what + " allocated " + bytes + " bytes in " + MESSAGES + " jobs");
+    }
+
+    /** Asleep, too: both sides sleep where the other one takes longer than they spin. */
+    @Test
+    void callingAndAnsweringDoNotAllocate() throws Exception {
+        final int calls = 5000;
+        PayloadBuffer source = new PayloadBuffer();
+        source.wrap(ByteBuffer.allocateDirect(512));
+        Responder typed = new Responder().on(new PriceUpdateDecoder(), (update, request) -> {
+            sum += update.bid();
+            request.reply(request.buffer(), 0, request.length(), request.type());
+        }).otherwise(request -> request.reply(request.buffer(), 0, request.length(), 1));
+        PriceUpdateEncoder update = new PriceUpdateEncoder();
+        PayloadBuffer room = new PayloadBuffer();
+        room.wrap(new byte[512]);
+        update.wrapAndApplyHeader(room, 0, new MessageHeaderEncoder()).bid(7);
+        final int length = Encoded.length(update);
+        try (Channel channel = Channel.create(rings.path("s.ring"), ChannelOptions.service());
+            Server server = channel.server(); Client client = channel.client()) {
+            Thread serving = new Thread(() -> server.serve(typed));
+            serving.start();
+            long called = Long.MAX_VALUE;
+            long served = Long.MAX_VALUE;
+            for (int round = 0; round < 4; round++) {
+                long client0 = THREADS.getCurrentThreadAllocatedBytes();
+                long server0 = THREADS.getThreadAllocatedBytes(serving.getId());
+                for (int i = 0; i < calls; i++) {
+                    client.call(source, 0, 32 + (i & 255), 99, Long.MAX_VALUE, handler);
+                    client.call(room, 0, length, PriceUpdateEncoder.TEMPLATE_ID, 10_000_000_000L, handler);
+                }
+                called = Math.min(called, THREADS.getCurrentThreadAllocatedBytes() - client0);
+                served = Math.min(served, THREADS.getThreadAllocatedBytes(serving.getId()) - server0);
+            }
+            server.stop();
+            serving.join();
+            assertTrue(called < 2 * calls && served < 2 * calls, "calls: " + called + " bytes, answers: " + served);
+        }
+    }
+
+    @Test
+    void pollingAndReplyingDoNotAllocate() {
+        RequestHandler echo = request -> request.reply(request.buffer(), 0, request.length(), request.type());
+        byte[] array = new byte[32];
+        try (Channel channel = Channel.create(rings.path("p.ring"), ChannelOptions.service());
+            Server server = channel.server(); Client client = channel.client()) {
+            final int rounds = 20_000;
+            long bytes = Long.MAX_VALUE;
+            long started = 0;
+            for (int round = 0; round < 4; round++) {
+                long all = 0;
+                for (int i = 0; i < rounds; i++) {
+                    long begin = THREADS.getCurrentThreadAllocatedBytes();
+                    Call call = client.start(array);
+                    final long before = THREADS.getCurrentThreadAllocatedBytes();
+                    server.poll(echo, 10);
+                    all += THREADS.getCurrentThreadAllocatedBytes() - before;
+                    started += before - begin;
+                    client.poll();
+                    assertTrue(call.done());
+                }
+                bytes = Math.min(bytes, all);
+            }
+            assertTrue(bytes < rounds, "poll and reply: " + bytes);
+            assertTrue(started >= 4L * rounds * 16, "a start makes a call: " + started);
+        }
     }
 
     @Test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.ref.Reference;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
@@ -13,6 +14,8 @@ import java.util.function.Supplier;
 final class FuzzDrive {
     private static final byte[] PAYLOAD = Rings.pattern(1, 4096);
     private static final int STEPS = 24;
+    /** The last of the steps that are not for a service. */
+    private static final int POLLS = 10;
 
     /** The exception that handlers throw now and then. */
     static final class Thrown extends RuntimeException {
@@ -29,9 +32,9 @@ final class FuzzDrive {
     private Subscriber subscriber;
     private Subscriber kept;
     private LossySubscriber lossy;
-    /** The driver of a queue; null for other kinds. */
-    private FuzzQueue queue;
-    /** Whether no slot was free; that takes 10 ms to find out, so it is not tried again with this input. */
+    /** Of a queue or a service; else null. */
+    private FuzzKind own;
+    /** No slot was free: that takes 10 ms to find out, so it is not tried again with this input. */
     private boolean full;
 
     FuzzDrive(FuzzFile file) {
@@ -81,9 +84,8 @@ final class FuzzDrive {
         }
         try {
             count(readOnly ? "attached read-only" : "attached");
-            channel = FuzzGuard.guarded(opened);
-            queue = channel.kind() == Kind.QUEUE && !readOnly
-                ? new FuzzQueue(channel, file, random, this::count, this::attempt) : null;
+            channel = FuzzGuard.guarded(opened, identity(opened));
+            own = readOnly ? null : own();
             lossy = attempt(() -> channel.lossySubscriber(random.nextBoolean() ? Start.NOW : Start.OLDEST, rings()));
             for (int i = random.nextInt(STEPS); i > 0; i--) {
                 if (readOnly) {
@@ -95,6 +97,9 @@ final class FuzzDrive {
                     file.scribble(random);
                 }
             }
+            if (own != null) {
+                own.end();
+            }
             attempt(channel::close);
         } finally {
             attempt(channel::close);
@@ -103,9 +108,24 @@ final class FuzzDrive {
             subscriber = null;
             kept = null;
             lossy = null;
-            queue = null;
+            own = null;
             FuzzGuard.unmapAll();
+            Reference.reachabilityFence(opened); // or the garbage collector would close the file that they share
         }
+    }
+
+    /** Of a service mostly that of the file's boot: of another one all that was asked is nobody's. */
+    private Identity identity(Channel opened) {
+        return opened.kind() == Kind.SERVICE && random.nextInt(4) > 0 ? new Identity().bootId(file.boot())
+            : Identity.REAL;
+    }
+
+    private FuzzKind own() {
+        return switch (channel.kind()) {
+            case QUEUE -> new FuzzQueue(channel, file, random, this::count, this::attempt);
+            case SERVICE -> new FuzzService(channel, file, random, this::count, this::attempt);
+            default -> null;
+        };
     }
 
     private int[] rings() {
@@ -163,19 +183,23 @@ final class FuzzDrive {
     }
 
     private void step(int what) {
+        if (own instanceof FuzzService && what <= POLLS && random.nextInt(32) > 0) { // else it is refused
+            own.step(full);
+            return;
+        }
         switch (what) {
             case 0, 1 -> takePublisher();
             case 2, 3 -> {
-                if (queue == null || random.nextInt(16) == 0) {
+                if (own == null || random.nextInt(16) == 0) {
                     takeSubscriber();
                 } else {
-                    queue.step(full);
+                    own.step(full);
                 }
             }
             case 4, 5, 6 -> publish();
             case 7, 8, 9, 10 -> {
-                if (queue != null) {
-                    queue.step(full);
+                if (own != null) {
+                    own.step(full);
                 } else {
                     poll(what == 10 ? kept : subscriber);
                 }

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.UUID;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
@@ -30,9 +31,9 @@ final class FuzzFile implements AutoCloseable {
     private final Path path;
     private final FileChannel file;
     private final List<byte[]> golden = new ArrayList<>();
-    /** The golden files that are queues; used more often, because more can go wrong. */
-    private final List<byte[]> queues = new ArrayList<>();
-    /** The header before any change: tells where the fields of interest are. */
+    /** Those of them that are queues or services, which have more to go wrong. */
+    private final List<byte[]> more = new ArrayList<>();
+    /** What the file's header said before anything was changed: where things of interest lie. */
     private Header shape;
     private ByteBuffer bytes;
 
@@ -44,12 +45,13 @@ final class FuzzFile implements AutoCloseable {
                 && !file.getParent().endsWith("refused")).sorted().toList()) {
                 byte[] whole = Files.readAllBytes(one);
                 golden.add(whole);
-                if (Header.parse(Arrays.copyOf(whole, Layout.HEADER_LENGTH), whole.length, path()).isQueue()) {
-                    queues.add(whole);
+                Header header = Header.parse(Arrays.copyOf(whole, Layout.HEADER_LENGTH), whole.length, path());
+                if (header.isQueue() || header.isService()) {
+                    more.add(whole);
                 }
             }
         }
-        if (queues.isEmpty()) {
+        if (more.isEmpty()) {
             throw new IllegalStateException("no golden files in " + Rings.spec("golden"));
         }
     }
@@ -60,7 +62,7 @@ final class FuzzFile implements AutoCloseable {
 
     /** Writes the next input: a golden file with a few changes, sometimes arbitrary bytes. */
     void make(SplittableRandom random) {
-        List<byte[]> some = random.nextInt(3) == 0 ? queues : golden;
+        List<byte[]> some = random.nextInt(2) == 0 ? more : golden;
         byte[] from = some.get(random.nextInt(some.size()));
         shape = Header.parse(Arrays.copyOf(from, Layout.HEADER_LENGTH), from.length, path());
         byte[] all = from.clone();
@@ -145,6 +147,13 @@ final class FuzzFile implements AutoCloseable {
         return new String(name, StandardCharsets.ISO_8859_1);
     }
 
+    /** Of which boot it is. */
+    UUID boot() {
+        ByteBuffer boot = bytes.duplicate(); // big endian
+        int at = (int) shape.controlOffset + Layout.CONTROL_BOOT_ID;
+        return new UUID(boot.getLong(at), boot.getLong(at + Long.BYTES));
+    }
+
     private void mend() {
         if (bytes.capacity() >= Layout.HEADER_LENGTH) {
             CRC32C crc = new CRC32C();
@@ -163,7 +172,9 @@ final class FuzzFile implements AutoCloseable {
         int trailer = ring + shape.capacity;
         return switch (random.nextInt(10)) {
             case 0, 1, 2 -> put(ring + record(random), Integer.BYTES, length(random));
-            case 3 -> put(ring + record(random) + Layout.RECORD_TYPE, Integer.BYTES, small(random));
+            case 3 -> put(ring + record(random) + Layout.RECORD_TYPE
+                + (shape.isService() ? Integer.BYTES * random.nextInt(1 + Layout.REQUEST_LENGTH / Integer.BYTES) : 0),
+                Integer.BYTES, small(random));
             case 4 -> put(trailer + random.nextInt(Layout.TRAILER_CLAIMED / Long.BYTES) * Long.BYTES, Long.BYTES,
                 position(random, trailer));
             case 5 -> random.nextInt(3) > 0 ? -1 : put(trailer + WORDS[random.nextInt(WORDS.length)], Long.BYTES,
@@ -178,13 +189,16 @@ final class FuzzFile implements AutoCloseable {
         };
     }
 
-    /** Changes a gate, or of a queue a word beside a gate, or handovers. */
+    /** A gate, or of a queue or service what stands beside it, how many jobs have changed hands, or who serves. */
     private int gate(SplittableRandom random, int trailer) {
-        int at = trailer + Header.gate(random.nextInt(Math.max(1, shape.subscribers)));
-        return switch (shape.isQueue() ? random.nextInt(5) : 0) {
+        int at = trailer + Header.gate(shape.isService() ? 0 : random.nextInt(Math.max(1, shape.subscribers)));
+        return switch (shape.isQueue() ? random.nextInt(5) : shape.isService() ? 1 + random.nextInt(8) : 0) {
             case 1 -> put(at + Layout.GATE_TAKEN_END, Long.BYTES, position(random, trailer));
             case 2 -> put(at + Layout.GATE_ATTEMPTS, Integer.BYTES, small(random));
             case 3 -> put((int) shape.controlOffset + Layout.CONTROL_HANDOVERS, Long.BYTES, random.nextLong());
+            case 5 -> random.nextInt(4) > 0 ? -1
+                : put((int) shape.controlOffset + Layout.CONTROL_SERVING, Long.BYTES, random.nextInt(4));
+            case 6 -> put(at + Layout.GATE_OUTSTANDING, Integer.BYTES, small(random));
             default -> put(at, Long.BYTES, position(random, trailer));
         };
     }

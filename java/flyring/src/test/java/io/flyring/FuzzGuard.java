@@ -14,7 +14,7 @@ import java.nio.ByteBuffer;
 final class FuzzGuard implements ChannelFile.Mapper {
     private static final long GUARD = 1L << 31;
     private static final long STRIDE = 2 * GUARD;
-    private static final int PLACES = 512;
+    private static final int PLACES = 1024;
     private static final int PROT_NONE = 0;
     private static final int PROT_READ = 1;
     private static final int PROT_WRITE = 2;
@@ -66,10 +66,14 @@ final class FuzzGuard implements ChannelFile.Mapper {
 
     /** Attaches an opened channel once more on the same file, by the shipped constructor, between guards. */
     static Channel guarded(Channel opened) {
+        return guarded(opened, Identity.REAL);
+    }
+
+    static Channel guarded(Channel opened, Identity identity) {
         try {
             ChannelFile file = opened.file();
             MAPPER.set(file, new FuzzGuard(file.size()));
-            return ATTACH.newInstance(opened.path(), file, opened.header(), Identity.REAL, true);
+            return ATTACH.newInstance(opened.path(), file, opened.header(), identity, true);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }

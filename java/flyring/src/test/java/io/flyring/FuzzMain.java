@@ -82,7 +82,10 @@ public final class FuzzMain {
         "publisher", "subscriber", "published", "back-pressured", "counter", "counter allocated", "peek valid", "lost",
         "handler threw", "CorruptRingException", "CorruptHeaderException", "TruncatedException", "SlotLostException",
         "NotAChannelException", "VersionTooNewException", "ChannelDiffersException", "InvalidArgumentException",
-        "MessageTooLargeException", "worker", "job", "repeated job", "done", "released", "worker died", "ended false");
+        "MessageTooLargeException", "worker", "job", "repeated job", "done", "released", "worker died", "ended false",
+        "server", "client", "request", "repeated request", "answer", "item", "end of a stream", "answered later",
+        "server died", "client died", "damaged", "completed", "failed", "ServerGoneException", "ExpiredException",
+        "ServiceErrorException", "CancelledException");
 
     private static void watch(long limit, Thread worker) {
         Thread thread = new Thread(() -> {

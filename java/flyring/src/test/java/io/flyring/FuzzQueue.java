@@ -4,8 +4,8 @@ package io.flyring;
 import java.util.SplittableRandom;
 import java.util.function.Consumer;
 
-/** Uses a queue of arbitrary bytes as workers do, and does to workers what can happen to them. */
-final class FuzzQueue {
+/** Does with a queue of any bytes what its workers can do, and what happens to workers. */
+final class FuzzQueue implements FuzzKind {
     private final Channel channel;
     private final FuzzFile file;
     private final SplittableRandom random;
@@ -24,7 +24,8 @@ final class FuzzQueue {
         this.attempt = attempt;
     }
 
-    void step(boolean full) {
+    @Override
+    public void step(boolean full) {
         int which = random.nextInt(workers.length);
         Worker worker = workers[which];
         if (worker == null) {
@@ -106,5 +107,10 @@ final class FuzzQueue {
         for (int i = 0; i + Long.BYTES <= length; i += Long.BYTES) {
             each.buffer().getLong(i);
         }
+    }
+
+    @Override
+    public void end() {
+        // The channel closes its workers.
     }
 }

@@ -12,8 +12,10 @@ import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
-/** Tests a death after each store of each operation; see {@link StoreByStore}. */
+/** Death after each store of each operation; see {@link StoreByStore} and {@link StoreDeaths}. */
 class StoreByStoreTest {
     @RegisterExtension
     final Rings rings = new Rings();
@@ -44,6 +46,20 @@ class StoreByStoreTest {
         assertTrue(last.startsWith("done: ") && lines.size() > 60, last);
         for (String line : lines.subList(0, lines.size() - 1)) {
             assertTrue(line.matches(".*: [1-9][0-9]* stores") || line.startsWith("close, kept"), line);
+        }
+    }
+
+    @ParameterizedTest
+    @Tag("long")
+    @ValueSource(classes = {StoreByStoreJobs.class, StoreByStoreCalls.class})
+    void whateverStoreIsTheLastNoJobIsLostAndEachCallEndsOnce(Class<?> what) throws Exception {
+        List<String> lines = run(what, rings.folder().toString());
+        String last = lines.get(lines.size() - 1);
+        System.out.println(last);
+        assertTrue(last.startsWith("done: ") && lines.size() > 20, last);
+        for (String line : lines.subList(0, lines.size() - 1)) {
+            boolean nothing = line.contains("after an evict"); // who was evicted stores nothing more
+            assertTrue(line.matches(nothing ? ".*: 0 stores" : ".*: [1-9][0-9]* stores"), line);
         }
     }
 

@@ -59,14 +59,7 @@ public final class Dispatcher implements MessageHandler {
      *     type.
      */
     public <D extends MessageDecoderFlyweight> Dispatcher on(D decoder, TypedHandler<? super D> handler) {
-        if (decoder.sbeTemplateId() < 1) {
-            throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
-                + decoder.sbeTemplateId() + ", but a message's type is its template id, and is 1 or more.");
-        }
-        if (routes.putIfAbsent(decoder.sbeTemplateId(), new Route<>(decoder, handler, header)) != null) {
-            throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
-                + decoder.sbeTemplateId() + ", which has a handler already.");
-        }
+        Route.add(routes, decoder, handler, header);
         return this;
     }
 

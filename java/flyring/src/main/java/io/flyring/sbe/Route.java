@@ -2,9 +2,11 @@
 package io.flyring.sbe;
 
 import io.flyring.BadMessageException;
+import io.flyring.InvalidArgumentException;
 import io.flyring.Message;
 import io.flyring.PayloadBuffer;
 import java.util.Objects;
+import org.agrona.collections.Int2ObjectHashMap;
 import org.agrona.sbe.MessageDecoderFlyweight;
 
 /** Checks the messages of one template and calls their handler. */
@@ -42,6 +44,19 @@ final class Route<D extends MessageDecoderFlyweight> {
         this.decoder = decoder;
         this.handler = Objects.requireNonNull(handler, "handler");
         this.header = header;
+    }
+
+    /** Chooses the handler of a template's messages. */
+    static <D extends MessageDecoderFlyweight> void add(Int2ObjectHashMap<Route<?>> routes, D decoder,
+        TypedHandler<? super D> handler, MessageHeader header) {
+        if (decoder.sbeTemplateId() < 1) {
+            throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
+                + decoder.sbeTemplateId() + ", and a message's type, which it would be, is 1 or more.");
+        }
+        if (routes.putIfAbsent(decoder.sbeTemplateId(), new Route<>(decoder, handler, header)) != null) {
+            throw new InvalidArgumentException("decoder", decoder.getClass().getSimpleName() + " has the template id "
+                + decoder.sbeTemplateId() + ", which has a handler already.");
+        }
     }
 
     /**

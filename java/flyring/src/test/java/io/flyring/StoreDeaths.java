@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+
+/**
+ * Stops one operation after its k-th store to the channel, for every k, and has a fresh attachment look at what it
+ * left: what {@link StoreByStore} does with publishers and subscribers, for what queues and services have. Run by
+ * {@link StoreByStoreTest} with counting copies of the memory classes.
+ *
+ * @param <P> what dies.
+ */
+abstract class StoreDeaths<P extends StoreDeaths.Process> {
+    final Path path;
+    final int alignment;
+    private byte[] bytes;
+    private int points;
+
+    StoreDeaths(Path folder, int alignment) {
+        this.path = folder.resolve("deaths.ring");
+        this.alignment = alignment;
+    }
+
+    /** A channel, and what was made of it. */
+    static class Process {
+        final Channel channel;
+        /** Whether the operation came to its end. */
+        boolean ended;
+
+        Process(Channel channel) {
+            this.channel = channel;
+        }
+
+        /** What the kernel does: the locks of everything that is open go; nothing else is done. */
+        void die() throws IOException, ReflectiveOperationException {
+            Field seats = Channel.class.getDeclaredField("seats");
+            seats.setAccessible(true);
+            for (Object seat : List.copyOf((List<?>) seats.get(channel))) {
+                ((Seat) seat).abandon();
+            }
+            try (Stream<Path> descriptors = Files.list(Path.of("/proc/self/fd"))) {
+                for (Path descriptor : descriptors.toList()) { // of places that were being taken
+                    Path info = Path.of("/proc/self/fdinfo", descriptor.getFileName().toString());
+                    if (Files.exists(info) && Files.readString(info).contains("lock:")) {
+                        Sys.closeFile(Integer.parseInt(descriptor.getFileName().toString()));
+                    }
+                }
+            }
+            channel.file().close();
+        }
+    }
+
+    /** What goes before an operation, and the operation. */
+    record Scenario<P>(String name, Consumer<P> prepare, Consumer<P> act) {
+    }
+
+    /** Makes the file with which each scenario begins. */
+    abstract void base() throws IOException;
+
+    abstract P process(Channel opened);
+
+    /** Everything that must hold after a death. */
+    abstract void check(P left, Channel channel) throws Exception;
+
+    static void need(boolean good, String what) {
+        if (!good) {
+            throw new IllegalStateException(what);
+        }
+    }
+
+    static int usual(int sequence) {
+        return 8 + 5 * sequence % 41;
+    }
+
+    final int points() {
+        return points;
+    }
+
+    /** For every k; prints how many stores the operation has. */
+    final void run(Scenario<P> scenario) throws Exception {
+        Files.deleteIfExists(path);
+        base();
+        bytes = Files.readAllBytes(path);
+        int all = once(scenario, Long.MAX_VALUE, 0);
+        for (int k = 0; k < all; k++) {
+            once(scenario, k, all);
+        }
+        points += all + 1;
+        System.out.println(scenario.name + ", alignment " + alignment + ": " + all + " stores");
+    }
+
+    /** Once, up to a store; returns how many there were. */
+    private int once(Scenario<P> scenario, long limit, int all) throws Exception {
+        Path left = path.resolveSibling("left.ring");
+        Files.deleteIfExists(path); // another file: who had the last one cannot disturb this
+        Files.write(path, bytes);
+        P process = process(Channel.open(path.toString()));
+        int stores = 0;
+        try {
+            scenario.prepare.accept(process);
+            Stores.live(limit);
+            try {
+                scenario.act.accept(process);
+                process.ended = true;
+            } catch (Stores.Death e) {
+                need(limit < all, "it died, and has no such store");
+            }
+            stores = (int) Stores.seen();
+            Stores.live(Long.MAX_VALUE);
+            need(process.ended == limit >= all, "did it end? " + process.ended);
+            process.die();
+            Files.deleteIfExists(left);
+            Files.copy(path, left);
+            try (Channel channel = Channel.open(left.toString())) {
+                check(process, channel);
+            }
+        } catch (RuntimeException | AssertionError e) {
+            throw new IllegalStateException(scenario.name + ", alignment " + alignment + ", after store " + limit
+                + " of " + all + ": " + e, e);
+        }
+        return stores;
+    }
+}
