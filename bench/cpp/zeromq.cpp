@@ -88,8 +88,9 @@ class ZeromqIpc {
     zmq_msg_t in_;
 };
 
-/// REQ and REP: one request, one reply. In streams up to `--option outstanding=N` requests are under way, and every reply
-/// is compared. With more than one a DEALER asks; it puts the empty frame in front of each request, as a REQ does.
+/// REQ and REP: one request, one reply. In streams up to `--option outstanding=N` requests are under way, and every
+/// reply is compared. With more than one a DEALER asks; it puts the empty frame in front of each request, as a REQ
+/// does.
 class ZeromqReq {
   public:
     explicit ZeromqReq(const Setup& setup)
