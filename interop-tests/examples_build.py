@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the programs of examples/ as their users do: a copy of each folder, with its own project files, against an
-installed Flyring. No relative path of the copy leads into the source tree. `./dev` runs it before the examples suite."""
+"""Builds the programs of examples/ as users do: a copy of each folder, with its own project files, against an installed
+Flyring. No relative path of the copy leads into the source tree. `./dev` runs it before the examples suite."""
 
 from __future__ import annotations
 

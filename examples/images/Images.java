@@ -11,7 +11,7 @@ import java.time.Duration;
 import org.agrona.DirectBuffer;
 
 /**
- * A camera publishes images of 10 MiB. Viewers look at the newest one, where it lies, and never hold the camera up.
+ * A camera publishes images of 10 MiB. Viewers look at the newest one, where it lies, and never slow the camera down.
  *
  * <pre>
  * Images camera COUNT PER_SECOND    publishes so many images; all pixels of image N have the value N

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A camera publishes images of 10 MiB. Viewers look at the newest one, where it lies, and never hold the camera up.
+// A camera publishes images of 10 MiB. Viewers look at the newest one, where it lies, and never slow the camera down.
 //
 // images camera COUNT PER_SECOND    publishes so many images; all pixels of image N have the value N
 // images view SECONDS               looks at the newest image each SECONDS, until the camera closes

@@ -21,7 +21,7 @@ import quotes.QuoteEncoder;
  * <pre>
  * MarketData feed COUNT PER_SECOND READERS    waits for so many readers, then publishes COUNT quotes at a steady pace
  * MarketData read                             counts the quotes until the feed closes
- * MarketData dashboard SECONDS                shows the newest prices each SECONDS; never holds the feed up
+ * MarketData dashboard SECONDS                shows the newest prices each SECONDS; never slows the feed down
  * </pre>
  */
 public final class MarketData {

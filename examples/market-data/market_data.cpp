@@ -3,7 +3,7 @@
 //
 // market_data feed COUNT PER_SECOND READERS    waits for so many readers, then publishes COUNT quotes at a steady pace
 // market_data read                             counts the quotes until the feed closes
-// market_data dashboard SECONDS                shows the newest prices each SECONDS; never holds the feed up
+// market_data dashboard SECONDS                shows the newest prices each SECONDS; never slows the feed down
 #include <quotes/Quote.h>
 
 #include <algorithm>

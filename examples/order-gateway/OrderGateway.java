@@ -72,7 +72,8 @@ public final class OrderGateway {
 
     /** Runs an agent in a thread of its own, which sleeps until something in the wait set is ready. */
     private static Thread start(Agent agent, WaitSet waits) {
-        return AgentRunner.startOnThread(new AgentRunner(new BlockIdleStrategy(waits), OrderGateway::fail, null, agent));
+        AgentRunner runner = new AgentRunner(new BlockIdleStrategy(waits), OrderGateway::fail, null, agent);
+        return AgentRunner.startOnThread(runner);
     }
 
     private static void fail(Throwable error) {
