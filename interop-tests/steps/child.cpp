@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "child.hpp"
 
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,8 +28,40 @@ void stop_at_sleep() {
     stops_at_sleep = true;
 }
 
+flyring::detail::ChannelFile raw(const Run& run) {
+    return flyring::detail::open_file(run.path, {});
+}
+
+volatile unsigned char* done_page(const Run& run) {
+    const flyring::detail::Fd fd(::open((run.path + ".done").c_str(), O_RDWR | O_CLOEXEC));
+    void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    require(page != MAP_FAILED, "mmap");
+    return static_cast<volatile unsigned char*>(page);
+}
+
+pid_t begin_process(const std::function<void()>& what) {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &child, nullptr);  // or it is a stop for who traces this one
+    const pid_t pid = ::fork();
+    require(pid >= 0, "fork");
+    if (pid != 0) return pid;
+    try {
+        what();
+        ::_exit(0);
+    } catch (const std::exception&) {
+        ::_exit(1);
+    }
+}
+
+void await_death(pid_t pid) {
+    int status = 0;
+    require(::waitpid(pid, &status, 0) == pid && status == 0, "who was to die did not get there");
+}
+
 void fall_asleep(const Run& run) {
-    const flyring::detail::ChannelFile file = flyring::detail::open_file(run.path, {});
+    const flyring::detail::ChannelFile file = raw(run);
     for (const auto& words : {file.data(), file.room()}) __atomic_fetch_or(words.asleep, 1U, __ATOMIC_RELAXED);
 }
 

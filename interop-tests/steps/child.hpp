@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -71,6 +73,19 @@ inline flyring::Claim claim_one(Sender& sender, std::size_t length) {
     const auto bytes = payload(0, sender.sequence, length);
     std::copy(bytes.begin(), bytes.end(), claim.data());
     return claim;
+}
+
+/// Its file, as anybody may open it.
+flyring::detail::ChannelFile raw(const Run& run);
+
+/// The page of PATH.done, in which the child says what it has done: it outlives the child.
+volatile unsigned char* done_page(const Run& run);
+
+/// Another process, which does that, and then dies without a word: status 0, or 1 if it threw.
+pid_t begin_process(const std::function<void()>& what);
+void await_death(pid_t pid);
+inline void die(const std::function<void()>& what) {
+    await_death(begin_process(what));
 }
 
 /// From now on the child's second mark is its first call that sleeps, and the child's end (child.cpp).

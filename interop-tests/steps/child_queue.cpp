@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -30,12 +26,7 @@ constexpr int many = 256;
 /// Says in PATH.done how often the child has finished the job of each type.
 class Finished {
   public:
-    explicit Finished(const Run& run) {
-        const flyring::detail::Fd fd(::open((run.path + ".done").c_str(), O_RDWR | O_CLOEXEC));
-        void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-        require(page != MAP_FAILED, "mmap");
-        done_ = static_cast<volatile unsigned char*>(page);
-    }
+    explicit Finished(const Run& run) : done_(done_page(run)) {}
     void add(std::int32_t type) const {
         require(type > 0 && type < disturbed_at, "another type");
         volatile unsigned char& count = done_[type];
@@ -87,31 +78,6 @@ void send(Sender& sender, std::size_t length) {
     const auto bytes = payload(0, sender.sequence, length);
     require(sender.publisher.offer({bytes.data(), bytes.size()}, type_of(sender.sequence)) > 0, "back-pressured");
     ++sender.sequence;
-}
-
-/// A process that does it, and dies without a word.
-template <typename What>
-void die(What&& what) {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    ::sigprocmask(SIG_BLOCK, &child, nullptr);  // or it is a stop for who traces this one
-    const pid_t pid = ::fork();
-    require(pid >= 0, "fork");
-    if (pid == 0) {
-        try {
-            what();
-            ::_exit(0);
-        } catch (const std::exception&) {
-            ::_exit(1);
-        }
-    }
-    int status = 0;
-    require(::waitpid(pid, &status, 0) == pid && status == 0, "who was to die did not get there");
-}
-
-flyring::detail::ChannelFile raw(const Run& run) {
-    return flyring::detail::open_file(run.path, {});
 }
 
 /// A process that dies with up to `limit` jobs in the hand of slot `slot`, the first of which it had not finished.

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <deque>
@@ -35,20 +32,11 @@ flyring::Bytes bytes_of(const std::string& text) {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-flyring::detail::ChannelFile raw(const Run& run) {
-    return flyring::detail::open_file(run.path, {});
-}
-
 /// Says in PATH.done how often a handler was given the request of each type, a byte each, and of which server
 /// (plan.hpp).
 class Begun {
   public:
-    explicit Begun(const Run& run) {
-        const flyring::detail::Fd fd(::open((run.path + ".done").c_str(), O_RDWR | O_CLOEXEC));
-        void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-        require(page != MAP_FAILED, "mmap");
-        counts_ = static_cast<volatile unsigned char*>(page);
-    }
+    explicit Begun(const Run& run) : counts_(done_page(run)) {}
     void add(std::int32_t type, std::int64_t server) const {
         require(type > 0 && type < server_at, "another type");
         counts_[server_at + type] = static_cast<unsigned char>(server);
@@ -175,27 +163,6 @@ Handler stream_of(std::deque<std::string> items) {
 
 const std::deque<std::string> three_items = {"one", "two", "three"};
 
-/// Another process, which dies without a word when it has done that.
-template <typename What>
-void die(What&& what) {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    ::sigprocmask(SIG_BLOCK, &child, nullptr);  // or it is a stop for who traces this one
-    const pid_t pid = ::fork();
-    require(pid >= 0, "fork");
-    if (pid == 0) {
-        try {
-            what();
-            ::_exit(0);
-        } catch (const std::exception&) {
-            ::_exit(1);
-        }
-    }
-    int status = 0;
-    require(::waitpid(pid, &status, 0) == pid && status == 0, "who was to die did not get there");
-}
-
 /// As die, of a server "second" and a client that have talked.
 template <typename What>
 void die_talking(Run& run, What&& what) {
@@ -275,21 +242,10 @@ class RemoteServer {
     explicit RemoteServer(const Run& run) {
         int commands[2], answers[2];
         require(::pipe2(commands, O_CLOEXEC) == 0 && ::pipe2(answers, O_CLOEXEC) == 0, "pipe");
-        sigset_t child;
-        sigemptyset(&child);
-        sigaddset(&child, SIGCHLD);
-        ::sigprocmask(SIG_BLOCK, &child, nullptr);
-        pid_ = ::fork();
-        require(pid_ >= 0, "fork");
-        if (pid_ == 0) {
-            try {
-                ::close(commands[1]);
-                serve(run, commands[0], answers[1]);
-            } catch (const std::exception&) {
-                ::_exit(1);
-            }
-            ::_exit(0);
-        }
+        pid_ = begin_process([&] {
+            ::close(commands[1]);
+            serve(run, commands[0], answers[1]);
+        });
         ::close(commands[0]);
         ::close(answers[1]);
         to_ = commands[1];
@@ -302,8 +258,7 @@ class RemoteServer {
     }
     void kill() {
         ::close(to_);
-        int status = 0;
-        require(::waitpid(pid_, &status, 0) == pid_ && status == 0, "the other server did not get there");
+        await_death(pid_);
         ::close(from_);
     }
 
