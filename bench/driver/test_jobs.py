@@ -17,7 +17,7 @@ import pytest
 
 from driver.conftest import MakeRun
 from driver.contenders import ROOT, Catalogue
-from driver.install import PYTHON_VENV, environment, fill_in
+from driver.install import PYTHON_VENV, Installer, environment, fill_in, jdk
 from driver.jobs import together
 from driver.run import lacking
 from driver.sides import Failure, Group
@@ -131,6 +131,17 @@ def test_what_workers_say_is_checked(tmp_path: Path, catalogue: Catalogue, wrong
     assert left_behind() - before == set()
 
 
+def skip_unless_built(catalogue: Catalogue, name: str) -> None:
+    for program in name.partition("/")[0].split("+"):
+        if not BUILT.get("java17" if program == "java25" else program, True):
+            pytest.skip("not built: ./dev bench --quick")
+        if program == "java25" and not os.path.isdir(jdk(25)):
+            pytest.skip("no JDK 25")
+    why = Installer(catalogue, peers=False).missing(catalogue.contenders[name])
+    if why is not None:
+        pytest.skip(f"{name}: {': '.join(why)}")
+
+
 def turn(catalogue: Catalogue, table: str, name: str, slices: int = 3) -> dict[str, dict[str, Any]]:
     """Does a turn of a real contender, and ends it properly."""
     if not BUILT.get(name.partition("/")[0], True):
@@ -182,21 +193,31 @@ def test_each_job_is_done_once(catalogue: Catalogue, program: str, workers: str)
 
 
 @needs_cores
-@pytest.mark.parametrize("name", ["redis-list", "redis-move", "redis-move-workers", "multiprocessing-workers"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cpp/zeromq-ipc", "cpp/zeromq-worker", "cpp/zeromq-workers"),
+        *("python/pyzmq", "python/pyzmq-worker", "python/pyzmq-workers"),
+        *("python/mp-queue", "python/multiprocessing-worker", "python/multiprocessing-workers"),
+        *("python/redis-list", "python/redis-list-worker", "python/redis-list-workers"),
+        *("python/redis-move", "python/redis-move-worker", "python/redis-move-workers"),
+    ],
+)
 def test_others_do_each_job_once(catalogue: Catalogue, name: str) -> None:
-    if "redis" in name and (shutil.which("redis-server") is None or not (PYTHON_VENV / "peers.stamp").exists()):
-        pytest.skip("Redis is not installed: ./dev bench --peers")
-    table = "queue-jobs-5us" if "workers" in name else "queue-32"
-    replies = turn(catalogue, table, f"python/{name}")
+    skip_unless_built(catalogue, name)
+    table = "queue-jobs-5us" if "worker" in name else "queue-32"
+    replies = turn(catalogue, table, name)
     for i, sent in enumerate(replies["a"]["slices"]):
         of_workers = [replies[side]["slices"][i] for side in replies if side[0] == "b"]
         assert sent["count"] == sum(w["count"] for w in of_workers)
-        assert len(of_workers) == 1 or together(sent["count"], of_workers)["count"] == sent["count"]
+        assert "worker" not in name or together(sent["count"], of_workers)["count"] == sent["count"]
 
 
 @needs_cores
-def test_a_ring_inside_one_process(catalogue: Catalogue) -> None:
-    replies = turn(catalogue, "queue-32", "java17/agrona-inside")
+@pytest.mark.parametrize("name", ["java17/agrona-inside", "java25/agrona-inside", "java17/agrona-manytoone"])
+def test_a_ring_that_is_no_queue(catalogue: Catalogue, name: str) -> None:
+    skip_unless_built(catalogue, name)
+    replies = turn(catalogue, "queue-32", name)
     assert [s["count"] for s in replies["a"]["slices"]] == [s["count"] for s in replies["b"]["slices"]]
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from driver.conftest import MakeRun
 from driver.contenders import ROOT, Catalogue
-from driver.install import PYTHON_VENV, Installer, environment, fill_in, jdk
+from driver.install import PYTHON_VENV, environment, fill_in
 from driver.sides import Failure, Group
 from driver.summary import Summary
 from driver.targets import verdicts
-from driver.test_jobs import BUILT, needs_cores, turn
+from driver.test_jobs import BUILT, needs_cores, skip_unless_built, turn
 
 PROGRAMS = [*BUILT, "java25"]
 OTHERS = [
@@ -26,17 +26,6 @@ OTHERS = [
     "python/pyzmq-req",
     "python/grpc",
 ]
-
-
-def skip_unless_built(catalogue: Catalogue, name: str) -> None:
-    for program in name.partition("/")[0].split("+"):
-        if not BUILT.get("java17" if program == "java25" else program, True):
-            pytest.skip("not built: ./dev bench --quick")
-        if program == "java25" and not os.path.isdir(jdk(25)):
-            pytest.skip("no JDK 25")
-    why = Installer(catalogue, peers=False).missing(catalogue.contenders[name])
-    if why is not None:
-        pytest.skip(f"{name}: {': '.join(why)}")
 
 
 def calls(catalogue: Catalogue, table: str, name: str) -> None:
@@ -121,6 +110,12 @@ def answering(self, must_be_end):
 flyring_service.Service.answering = answering
 sys.exit(peer.main())
 """
+
+
+@needs_cores
+def test_the_loops_take_no_name_of_a_contenders(catalogue: Catalogue) -> None:
+    """The page of bursts once had the name under which iceoryx2's contender knew how many words to loan."""
+    calls(catalogue, "rtt-32", "python/iceoryx2")
 
 
 @needs_cores
