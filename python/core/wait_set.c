@@ -303,7 +303,7 @@ static bool may_change(const WaitSet *self, PyObject *member)
         raise_error("TwoThreadsError", "(s)", "wait set");
     else if (!is_reader(member) && !PyObject_TypeCheck(member, publisher_type))
         raise_error("InvalidArgumentError", "(ss)", "member",
-                    "must be a subscriber, a lossy subscriber, a worker or a publisher");
+                    "must be a subscriber, a lossy subscriber, a worker, a publisher, a server or a client");
     else
         return true;
     return false;

@@ -519,7 +519,7 @@ class Channel(Closing):
         if self.closed:
             raise ClosedError("channel", self._forked)
         if not self._attached.file.ours:
-            raise ClosedError("channel", detail="somebody else closed its descriptor; open it again")
+            raise ClosedError("channel", detail="its descriptor was closed by other code; open the channel again")
 
     def _check_writable(self) -> None:
         self._check_open()
