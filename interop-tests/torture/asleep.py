@@ -236,7 +236,8 @@ class Actor:
             self.moved = now
             return
         try:
-            asleep = thread.state()[0] == "S" and thread.in_futex()
+            # A JVM whose other threads run may have halted this one, in a futex of its own.
+            asleep = thread.state()[0] == "S" and thread.in_futex() and not thread.others_run()
         except OSError:
             asleep = False
         file, rings = self.play.file, range(len(PUBLISHERS))
