@@ -232,7 +232,9 @@ class BackPressuredError(FlyringError):
 
     def __init__(self, holder: Holder | None, queue: bool = False) -> None:
         self.holder = holder
-        who = "the reader that held it back has gone meanwhile; try again" if holder is None else described(holder, queue)
+        who = (
+            "the reader that held it back has gone meanwhile; try again" if holder is None else described(holder, queue)
+        )
         super().__init__(f"there is no room in the ring: {who}")
 
 
