@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from driver import comparison, sleeping, words
 from driver.environment import BUSY
 from driver.grid import Grid
@@ -50,7 +52,15 @@ def report(results: Results, summary: Summary) -> str:
     lines += ["", "## What these figures do not say", "", *(f"- {words.one_line(text)}" for text in words.SAYS_NOT)]
     files = ("environment.json", "raw.jsonl.xz", "histograms", "run.json.xz")
     lines += ["", f"Environment and raw data: {', '.join(f'[{name}]({name})' for name in files)}.", ""]
-    return "\n".join(lines)
+    return "\n".join(map(wrapped, lines))
+
+
+def wrapped(line: str) -> str:
+    """Of at most 120 columns, unless it is a row of a table."""
+    if line.startswith(("|", "#", "!")):
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def summary_of(summary: Summary) -> list[str]:

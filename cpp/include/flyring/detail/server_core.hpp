@@ -349,7 +349,7 @@ class ServerCore final : public Member {
               std::int32_t type);
     void retry(Side& side);
     void remove(Side& side, RequestState& request) noexcept;
-    /// What a stream needs next: no more for now, or its next item.
+    /// The next step of a stream: it ends its turn (`done`), or its next item is fetched (`pull`).
     enum class StreamStep { done, pull };
     StreamStep stream_step(RequestState& request);
     void set_item(RequestState& request, bool has, const char* error);
