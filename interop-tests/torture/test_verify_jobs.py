@@ -222,6 +222,12 @@ def run():
     right = verify_jobs(judge(stood_still(65, 70)))
     if right.failures or right.counts["handed out again"] != 5:
         failed.append(f"an evicted worker stood still, but: {dict(right.failures)} {right.counts}")
+    told = change("killed", 3, remove=1)  # it closes, releases job 1, and is killed before it logs that
+    told["heir"][3:5] = [job(1, 26, 1), done(27)]
+    for phase, rule in ((Phase.leaving, ""), (Phase.fetching, "attempts")):
+        found = verify_jobs(judge(told, phase)).failures
+        if list(found) != [rule] * bool(rule):
+            failed.append(f"killed in its close, in phase {phase.name}: {dict(found)}")
     told = change("heir", 3, job(0, 45, 1), done(46), job(1, 46, 1), done(46), remove=2)
     for phase, rule in ((Phase.fetching, ""), (Phase.handling, "twice")):
         # the dead worker had announced job 0 while another one, here itself, had it
@@ -234,7 +240,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 9 + len(FAULTS) - len(failed), len(failed)
+    return 11 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

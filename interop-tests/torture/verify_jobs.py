@@ -158,6 +158,14 @@ def check_job(key, story, published, evictions, strangers, verdict):
     return any(job.done or job.perhaps_done for job in story)
 
 
+def death_of(seat):
+    """Returns since when jobs in hand of a killed worker may have gone to others. A worker that was killed in its close
+    may have released them before, when its last hand-out had ended."""
+    if seat.life.phase != Phase.leaving:
+        return seat.life.killed
+    return min(max([seat.begin, *(job.end for job in seat.jobs[-1:])]), seat.life.killed)
+
+
 def published_after(channel, key):
     """Returns when the producer's previous message was acknowledged, or when the producer had its ring."""
     ring, epoch, sequence = key
@@ -193,7 +201,7 @@ def check_published(channel, seats, evictions, capacity, verdict):
     for story in stories.values():
         in_order(story, evictions)
     killed = [seat for seat in seats if seat.how == "killed"]
-    dead = [End(seat.life.killed, seat.life.ended) for seat in killed]
+    dead = [End(death_of(seat), seat.life.ended) for seat in killed]
     strange = [End(seat.life.killed, seat.life.ended) for seat in killed if seat.life.phase in ANNOUNCING]
     evicted = [e for found in evictions.values() for e in found]
     held = {
