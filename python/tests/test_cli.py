@@ -416,9 +416,11 @@ def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) 
             """
         )
         assert victim.line() == "joined"
+        count = 0
         while publisher.offer(b"x" * 100):
-            pass
+            count += 1
         found = flyring.json("evict", "evict", 0)
+        assert found["unread"] == count > 0
         assert (found["name"], found["live"], found["kept"], found["rings"], found["epoch"]) == (
             "slow",
             True,
@@ -432,5 +434,10 @@ def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) 
         assert victim.line() == "lost"
         assert victim.end() == 0
         assert "held no publisher back" in flyring.text("evict", "evict", 1)
+        for unread, said in ((0, "read all messages"), (1, "its 1 unread message is"), (2, "its 2 unread messages")):
+            with channel.subscriber() as subscriber:
+                for _ in range(unread):
+                    assert publisher.offer(b"x" * 100)
+                assert said in flyring.text("evict", "evict", subscriber.slot)
         for wrong in (2, 1000):
             assert "there are 2" in flyring.text("evict", "evict", wrong, status=2)

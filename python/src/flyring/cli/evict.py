@@ -20,7 +20,7 @@ def evict(name: str, slot: int, as_json: bool) -> int:
         had = channel.evict(slot)
         queue, server = channel.kind == "queue", channel.kind == "service" and slot == 0
     if as_json:
-        more: dict[str, Any] = {"job": had == 1} if queue else {"requests": had} if server else {}
+        more: dict[str, Any] = {"job": had == 1} if queue else {"requests": had} if server else {"unread": had}
         print_json({"path": channel.path, "slot": slot, **before} | more)
         return 0
     was = f"{before['name'] or 'no name'}, {'alive' if before['live'] else 'gone'}"
@@ -33,7 +33,13 @@ def evict(name: str, slot: int, as_json: bool) -> int:
         waiting = "requests wait" if had < 0 else f"{had} requests wait"
         print(f"the server ({was}) is evicted; {waiting} for the next one")
         return 0
-    print(f"subscriber slot {slot} ({was}) {held}, and is evicted")
+    unread = {
+        -1: "the number of its unread messages is not known",
+        0: "it had read all messages",
+        1: "its 1 unread message is lost",
+    }
+    lost = unread.get(had, f"its {had} unread messages are lost")
+    print(f"subscriber slot {slot} ({was}) {held}, and is evicted; {lost}")
     return 0
 
 
