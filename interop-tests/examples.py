@@ -183,7 +183,7 @@ def routing(first: str) -> str | None:
 def get(port: int, path: str) -> tuple[int, str]:
     """Returns status and text of an answer of the web server."""
     try:
-        with urllib.request.urlopen(f"http://localhost:{port}{path}", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -191,7 +191,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 def free_port() -> int:
     with socket.socket() as one:
-        one.bind(("localhost", 0))
+        one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
@@ -199,7 +199,7 @@ def wait_for_port(port: int) -> None:
     late = time.monotonic() + PATIENCE
     while True:
         with socket.socket() as one:
-            if one.connect_ex(("localhost", port)) == 0:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
                 return
         if time.monotonic() > late:
             raise TimeoutError("the web server did not come")

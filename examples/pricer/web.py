@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web server that asks the pricer, which may be written in any language.
 
-web.py PORT    then: curl http://localhost:PORT/price/apples/10
+web.py PORT    then: curl http://127.0.0.1:PORT/price/apples/10
 """
 
 import sys
@@ -33,7 +33,7 @@ def main(port: int) -> None:
         app = web.Application()
         app[CLIENT] = client
         app.router.add_get("/price/{fruit}/{count}", price)
-        web.run_app(app, host="localhost", port=port, print=None)
+        web.run_app(app, host="127.0.0.1", port=port, print=None)
 
 
 if __name__ == "__main__":

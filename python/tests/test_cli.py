@@ -434,7 +434,7 @@ def test_evict_takes_a_slot_away(flyring: Command, child: Callable[..., Child]) 
         assert victim.line() == "lost"
         assert victim.end() == 0
         assert "held no publisher back" in flyring.text("evict", "evict", 1)
-        for unread, said in ((0, "read all messages"), (1, "its 1 unread message is"), (2, "its 2 unread messages")):
+        for unread, said in ((0, "no unread message is"), (1, "its 1 unread message is"), (2, "its 2 unread messages")):
             with channel.subscriber() as subscriber:
                 for _ in range(unread):
                     assert publisher.offer(b"x" * 100)

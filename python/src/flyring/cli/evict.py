@@ -35,7 +35,7 @@ def evict(name: str, slot: int, as_json: bool) -> int:
         return 0
     unread = {
         -1: "the number of its unread messages is not known",
-        0: "it had read all messages",
+        0: "no unread message is lost",
         1: "its 1 unread message is lost",
     }
     lost = unread.get(had, f"its {had} unread messages are lost")

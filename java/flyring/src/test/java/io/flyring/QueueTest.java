@@ -9,11 +9,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -80,6 +82,19 @@ class QueueTest {
         refused("workers", () -> Channel.create(path, ChannelOptions.queue().workers(1024)));
         refused("foreign", () -> Channel.create(path, small().alignment(8).foreign(Foreign.PUBLISHER)));
         assertEquals(List.of(), rings.files());
+    }
+
+    /** In the folder for temporary files: the file has 143 MB, and the /dev/shm of a container often has 64 MiB. */
+    @Test
+    void theGreatestQueueCanBeMade(@TempDir Path folder) {
+        ChannelOptions greatest = ChannelOptions.queue().capacity(4096).producers(1023).workers(1023).counters(0)
+            .anyFileSystem(true);
+        try (Channel channel = Channel.create(folder.resolve("greatest.ring").toString(), greatest);
+            Publisher producer = channel.publisher();
+            Worker worker = channel.worker()) {
+            assertTrue(producer.offer(job(7)));
+            assertEquals(7, number(worker.take()));
+        }
     }
 
     @Test
