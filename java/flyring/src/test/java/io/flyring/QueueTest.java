@@ -92,7 +92,7 @@ class QueueTest {
         try (Channel channel = Channel.create(folder.resolve("greatest.ring").toString(), greatest);
             Publisher producer = channel.publisher();
             Worker worker = channel.worker()) {
-            assertTrue(producer.offer(job(7)));
+            producer.send(job(7));
             assertEquals(7, number(worker.take()));
         }
     }
