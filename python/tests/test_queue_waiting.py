@@ -436,3 +436,31 @@ def test_the_async_worker_that_is_left_passes_its_wake_on() -> None:
         began = time.monotonic()
         publisher.offer(b"one")
         assert finish(prompt(waits, began)) == b"one"
+
+
+def test_many_workers_and_producers_lose_no_wake() -> None:
+    each = 1000
+    done: list[float] = []  # how long each job waited
+
+    def work(channel: Channel, limit: int) -> None:
+        with channel.worker() as worker:
+            while len(done) < 2 * each:
+                worker.poll(lambda job: done.append(time.monotonic() - float(bytes(job))), limit, timeout=0.3)
+
+    def produce(channel: Channel) -> None:
+        with channel.publisher() as publisher:
+            for sent in range(each):
+                publisher.send(str(time.monotonic()).encode(), timeout=30)
+                if sent % 16 == 0:
+                    time.sleep(50e-6)
+
+    with Channel.create("c", "queue", producers=2, workers=3, capacity=4096) as channel:
+        threads = [threading.Thread(target=work, args=(channel, limit)) for limit in (1, 2, 3)]
+        threads += [threading.Thread(target=produce, args=(channel,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(done) == 2 * each
+    late = [waited for waited in done if waited > 0.05]  # half of the cap: the worker was not woken
+    assert len(late) < each / 20  # some are late on a busy machine

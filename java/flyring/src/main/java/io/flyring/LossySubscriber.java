@@ -465,8 +465,8 @@ public final class LossySubscriber implements AutoCloseable {
 
     void checkClosable() {
         if (busy && !closed) {
-            throw new ViewAliveException("This subscriber is polling: its handler has a message. Close it after the"
-                + " poll.");
+            throw new ViewAliveException("This subscriber is polling, in its handler or in another thread. Close it"
+                + " after the poll.");
         }
     }
 

@@ -514,7 +514,7 @@ public final class Subscriber implements AutoCloseable {
 
     void checkClosable() {
         if (busy && expectedEpoch != GONE) {
-            throw new ViewAliveException("This subscriber is polling: its handler has a message in place. Close it"
+            throw new ViewAliveException("This subscriber is polling, in its handler or in another thread. Close it"
                 + " after the poll.");
         }
     }

@@ -307,8 +307,8 @@ abstract class WorkerCore {
 
     void checkClosable() {
         if (busy && expectedEpoch != GONE) {
-            throw new ViewAliveException("This worker is at work: its handler has a job in place. Close it after the"
-                + " poll.");
+            throw new ViewAliveException("This worker is at work, in its handler or in another thread. Close it"
+                + " after the poll.");
         }
     }
 
