@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -20,13 +19,13 @@ import pages
 import readme
 import routing as keys
 from examples_build import BUILD, EXAMPLES, LANGUAGES, ROOT, commands
-from examples_streams import PATIENCE, images, market_data, order_gateway
+from examples_streams import PATIENCE, channel_folder, images, market_data, order_gateway
 
 
 def waiting(reader: str) -> str | None:
     """Returns what is wrong, or None."""
     programs = commands("waiting")
-    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+    with channel_folder("waiting") as folder:
         environment = os.environ | {"FLYRING_DIR": folder}
         reading = subprocess.Popen(programs[reader], env=environment, stdout=subprocess.PIPE, text=True)
         assert reading.stdout is not None
@@ -63,7 +62,7 @@ def queue(first: str) -> str | None:
     languages = [*LANGUAGES, *LANGUAGES]
     languages = languages[languages.index(first) :][: len(LANGUAGES)]
     programs = commands("queue")
-    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+    with channel_folder("queue") as folder:
         environment = os.environ | {"FLYRING_DIR": folder}
         running: list[subprocess.Popen[str]] = []
 
@@ -143,7 +142,7 @@ def routing(first: str) -> str | None:
         if inbox not in map(keys.inbox_of, customers):
             return f"no customer goes to inbox {inbox}"
     sent: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+    with channel_folder("routing") as folder:
         environment = os.environ | {"FLYRING_DIR": folder}
         readers = [
             subprocess.Popen(
@@ -210,7 +209,7 @@ def pricer(server: str) -> str | None:
     """All languages and the web server call a pricer in one language, which answers, refuses, is late, is killed, and
     comes back."""
     programs = commands("pricer")
-    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as folder:
+    with channel_folder("pricer") as folder:
         environment = os.environ | {"FLYRING_DIR": folder}
         running: list[subprocess.Popen[bytes]] = []
 
@@ -272,7 +271,7 @@ def hello() -> str | None:
 def run_page(suite: readme.Suite, example: str) -> None:
     """The commands of an example's README print what it shows."""
     page = pages.read(BUILD / example / "README.md")
-    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as channels:
+    with channel_folder(example) as channels:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = os.environ | {"FLYRING_DIR": channels, "PATH": path}
         readme.run_commands(suite, page, BUILD / example, environment)

@@ -17,6 +17,15 @@ import flyring
 from examples_build import BUILD, LANGUAGES, commands
 
 PATIENCE = 60  # seconds
+NEEDS = {"images": 80 << 20}  # bytes of channels, of examples that need more than a few MiB
+
+
+def channel_folder(example: str) -> tempfile.TemporaryDirectory[str]:
+    """Returns a new folder for channels: in /dev/shm, or where temporary files are if it has too little space. In a
+    container it has 64 MiB unless another size was asked for."""
+    space = os.statvfs("/dev/shm")
+    fits = space.f_bavail * space.f_frsize >= NEEDS.get(example, 0)
+    return tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm" if fits else None)
 
 
 class Programs:
@@ -44,7 +53,7 @@ class Programs:
 
 @contextmanager
 def programs_of(example: str) -> Iterator[Programs]:
-    with tempfile.TemporaryDirectory(prefix="flyring-examples-", dir="/dev/shm") as channels:
+    with channel_folder(example) as channels:
         programs = Programs(example, channels)
         try:
             yield programs
