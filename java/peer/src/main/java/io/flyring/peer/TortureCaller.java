@@ -137,7 +137,7 @@ final class TortureCaller extends TortureWorker {
     }
 
     private void await(Client client, Duration timeout) {
-        if (fault("deaf", 4)) { // four times as often as other faults, because few calls expire during one
+        if (fault("deaf", 4)) { // more often than other faults: few calls expire during one sleep
             nap(600_000_000);
         }
         enter(Phase.AWAITING, 200);
