@@ -51,7 +51,7 @@ class ReadingWorker final : public Worker {
         auto polls = below(10) == 0 ? below(10) : below(500);
         bool drained = false;
         while (!side_.full() && !drained && (polls-- > 0 || side_.stopped())) {
-            // Read before the poll. The publishers have ended then, so an empty poll proves that all is read.
+            // Read before the poll: once told to end, the worker polls until a poll that began afterwards is empty.
             const bool last = side_.stopped();
             side_.phase(polling);
             handled_ = 0;

@@ -58,7 +58,7 @@ class StoreByStoreTest {
         System.out.println(last);
         assertTrue(last.startsWith("done: ") && lines.size() > 20, last);
         for (String line : lines.subList(0, lines.size() - 1)) {
-            boolean nothing = line.contains("after an evict"); // who was evicted stores nothing more
+            boolean nothing = line.contains("after an evict"); // an evicted worker or client stores nothing more
             assertTrue(line.matches(nothing ? ".*: 0 stores" : ".*: [1-9][0-9]* stores"), line);
         }
     }
