@@ -20,7 +20,7 @@ class StoreByStoreTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** Runs a class with the counting classes in front of the class path; returns its output lines. */
+    /** Runs a class with the store-counting classes of {@link Stores} first in the class path; returns its output. */
     private List<String> run(Class<?> main, String... arguments) throws Exception {
         Path classes = Files.createDirectory(rings.folder().resolve("counting"));
         int stores = Stores.build(Rings.spec("../java/flyring/src/main").normalize(), classes);
