@@ -40,7 +40,7 @@ class Worker {
     }
 
     /// Makes the worker hand out the jobs that it has taken already, and no others: from then on take returns nothing
-    /// and poll returns 0, at once. May be called by any thread. Throws Closed, SlotLost. (spec/queue.md 7)
+    /// and poll returns 0, at once. May be called by any thread. Throws Closed. (spec/queue.md 7)
     void drain() { core_->drain(); }
 
     /// Whether all producers have closed and every job is done. False before the first producer comes. Throws Closed,
