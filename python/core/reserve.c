@@ -5,7 +5,7 @@
 #include "publisher.h"
 #include "worker.h"
 
-#define RETIRE_AFTER_NS 1000000 /* between two looks for dead readers (6.2, 4) */
+#define RETIRE_AFTER_NS 1000000 /* held back for so long: look for dead readers (6.2, 4) */
 #define LOOK_AFTER_NS 1000000 /* between two checks whether the channel was replaced (6.2, 0) */
 
 /* Whether the publisher can be used */
