@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writer of a publisher slot's ring: writes the owner record and finds room (spec 6.1, 1 and 2; 6.2). A publisher
-   and a service's client have one; a service's server has one for each client. */
+/* The writer of a publisher slot's ring: writes the owner record and finds room (spec/channel.md 6.1, 1 and 2; 6.2). A
+   publisher and a service's client have one; a service's server has one for each client. */
 #ifndef FLYRING_WRITER_H
 #define FLYRING_WRITER_H
 
