@@ -110,7 +110,7 @@ class Publisher(_core.Publisher, Closing):
         return self._name
 
     def _check_replaced(self) -> None:
-        """Raises ChannelReplacedError if another channel has the name now (spec/channel.md 6.13). Called by the core."""
+        """Raises ChannelReplacedError if another channel has the name (spec/channel.md 6.13). Called by the core."""
         self._channel._check_replaced()
 
     def offer_array(self, message: type[Message], array: NDArray[numpy.void]) -> int:
