@@ -333,7 +333,7 @@ class Caller(Worker):
             self.failure = error
 
     def take_items(self, one: Open, call: flyring.Call) -> None:
-        """Takes the items that have come. An error that `next` raises is the end of the call, which `result` reports."""
+        """Takes the items that have come. An error from `next` is the end of the call, which `result` reports."""
         while True:
             try:
                 item = call.next(0)
