@@ -15,7 +15,7 @@ import java.util.function.Consumer;
 /** The workers and producers of a queue, stopped after each of their stores: {@code StoreByStoreJobs FOLDER}. */
 final class StoreByStoreJobs extends StoreDeaths<StoreByStoreJobs.Crew> {
     private static final int CAPACITY = 4096;
-    private static final int WAITING = 5; // jobs that nobody has taken before
+    private static final int WAITING = 5; // jobs in the ring that no worker has taken
     private static final Duration LONG = Duration.ofSeconds(5);
 
     /** Jobs that were published before. */

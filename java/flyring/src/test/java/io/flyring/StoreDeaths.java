@@ -98,7 +98,7 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
     /** Once, up to a store; returns how many there were. */
     private int once(Scenario<P> scenario, long limit, int all) throws Exception {
         Path left = path.resolveSibling("left.ring");
-        Files.deleteIfExists(path); // another file: who had the last one cannot disturb this
+        Files.deleteIfExists(path); // makes a new file, which objects of the last run do not have open
         Files.write(path, bytes);
         P process = process(Channel.open(path.toString()));
         int stores = 0;
