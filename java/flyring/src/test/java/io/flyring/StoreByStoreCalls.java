@@ -217,7 +217,7 @@ final class StoreByStoreCalls extends StoreDeaths<StoreByStoreCalls.Talk> {
                 again.merge(type, 1, Integer::sum);
                 boolean before = left.given.containsKey(type);
                 if (!Arrays.equals(Talk.bytes(type), request.toByteArray()) || before && !request.repeat()) {
-                    again.merge(-type, 1, Integer::sum); // what is thrown here would be an answer
+                    again.merge(-type, 1, Integer::sum); // an exception here would become the answer
                 }
                 request.reply();
             });
