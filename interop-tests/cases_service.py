@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of services (spec/service.md): clients of one language call a server of another one, which answers, or fails.
-Run by pairs.py; cases_service_life.py has those who die, are evicted, or are slow."""
+Run by pairs.py; cases_service_life.py tests clients and servers that die, are evicted, or are slow."""
 
 import itertools
 import time

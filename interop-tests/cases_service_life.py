@@ -28,7 +28,7 @@ from sleepers import File
 
 
 def server_dies(run, caller, answerer, heir):
-    """A server is killed with one request in hand and one that nobody has taken; another one goes on."""
+    """A server is killed with one request in hand and one that no server has taken; another server goes on."""
     a, c = run.peer(caller, 1), run.peer(heir, 3)
     for how in ("kill", "close", "kill, and the next one is there"):
         b = run.fresh(answerer)

@@ -27,7 +27,7 @@ FEWEST_PROBES = 2 * FEWEST_ROUNDS  # per class; a slice has two probes
 MOST_DIFFERENT = 0.15  # between the probes before and after a slice; and classes are at least that far apart
 TIMES_USUAL = 3.0  # what is usual of a contender, if that is more
 MOST_WAITED = 0.02  # of a turn, for a core on which something else ran
-SLOWEST = 0.9  # of a core's usual speed: else somebody else runs on its sibling thread
+SLOWEST = 0.9  # of a core's usual speed; a slower core shares its hardware with a busy sibling thread
 
 MOVED, CHANGED, SLOWED = "the cores moved", "the raw line changed", "a core was slow"
 TAKEN = "something else ran on a core"

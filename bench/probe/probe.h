@@ -19,8 +19,8 @@ void* bench_map(const char* folder);
 int bench_pin(int core);
 
 // Before the raw line, each side notes in the page how fast its core is: instructions that depend on little, per
-// nanosecond. On a virtual machine a core is often a sibling thread of somebody else's, and then slower, which the
-// raw line does not see. Of side s, at 1024 (1 + s): a uint32, how many were noted; then a ring of 255 floats.
+// nanosecond. On a virtual machine a core often shares its hardware with another guest's thread. It is slower then,
+// which the raw line does not show. Side s writes at 1024 (1 + s): a uint32, how many were noted; a ring of 255 floats.
 enum { BENCH_SPEEDS = 1024, BENCH_SPEEDS_KEPT = 255 };
 
 // The raw line: side 0 writes a sequence number and 24 bytes of payload to one cache line, side 1 answers in another.

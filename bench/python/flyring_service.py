@@ -13,7 +13,7 @@ from flyring_channel import MustBeEnd, open_channel
 from harness import BenchError, Contender, Setup
 from loops import Endless
 
-SPIN = 3600.0  # seconds: who spins never sleeps, a wait looks for as long as it takes
+SPIN = 3600.0  # seconds; longer than any run takes, so a wait that spins never sleeps
 CALL = """
     got = call(message)
 """

@@ -68,7 +68,7 @@ class Echo(grpc.GenericRpcHandler):
         try:
             with self.lock:
                 self.take(request)
-        except BaseException:  # a thread of the library's: nobody else would hear of it
+        except BaseException:  # in a thread of gRPC, which would hide it
             traceback.print_exc()
             os._exit(1)
         return request

@@ -16,7 +16,7 @@ constexpr struct {
     double percent;
 } percentiles[] = {{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"p99.99", 99.99}};
 
-/// The smallest sample that is not exceeded by `percent` of all samples.
+/// The percentile by nearest rank: the smallest sample that at least `percent` of all samples do not exceed.
 std::int64_t percentile(const std::vector<std::int64_t>& sorted, double percent) {
     const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(sorted.size())));
     return sorted[std::max<std::size_t>(rank, 1) - 1];

@@ -16,6 +16,7 @@ namespace demo {
 
 using prices::PriceUpdate;
 
+// Sequences with a meaning: ping asks whether pong is there; ping has ended.
 constexpr std::uint32_t typed_probe = 0;
 constexpr std::uint32_t typed_end = 0xffffffff;
 

@@ -6,9 +6,9 @@
 #include <cstdarg>
 #include <ctime>
 
-// The library's clock and its sleeps (the linker sends them here, --wrap): time passes when somebody looks or sleeps.
-// So nothing is waited for, and a publisher that is held back comes to retire the dead after a few offers, the same in
-// every run.
+// The library's clock and its sleeps (the linker sends them here, --wrap): time passes only when the clock is read, or
+// by a sleep. So no run really waits, and every run is the same: a publisher that is held back retires dead subscribers
+// after a few offers.
 
 static constexpr long second = 1'000'000'000;  // ns
 static long now = second;
@@ -29,7 +29,7 @@ int __wrap_nanosleep(const timespec* duration, timespec*) {
     return 0;
 }
 
-/// A futex is not waited for: nobody else is there to wake it. Reads six words, whatever it was called with.
+/// A futex wait returns at once as timed out, because no other thread could wake it. Reads six arguments of any call.
 __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
     std::va_list list;
     va_start(list, number);

@@ -77,6 +77,7 @@ class Sender {
         claim.commit();
     }
 
+    /// Kills this process while half of a claimed message is written.
     [[noreturn]] void die_in(std::uint64_t sequence) {
         const StreamMessage message(stream_, sequence);
         const flyring::Claim claim = open_claim(message);

@@ -107,7 +107,7 @@ inline Moment moment() {
     }
 }
 
-/// The worker's log and state in a mapped file, which outlives this process.
+/// The worker's log and state in a mapped file, which outlives this process. WORKER.md describes its words.
 class Side {
   public:
     explicit Side(const std::string& path) {
@@ -210,7 +210,7 @@ class Worker {
 
     bool fault(const char* name, int every = 20) { return orders_["fault"] == name && ++faults_ % every == 0; }
 
-    /// Spins for 20 us. Nothing else runs in this thread then, so a gap is time that the machine took away.
+    /// Spins for 20 us. The thread does nothing else then, so a gap is time that the machine gave to others.
     void spin() {
         const auto begin = now();
         for (auto last = begin; last - begin < 20'000;) {

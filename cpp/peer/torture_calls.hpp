@@ -12,7 +12,7 @@
 
 #include "torture.hpp"
 
-// The server and the callers of a service.
+// The server and the callers of a service in the SIGKILL torture (interop-tests/torture/WORKER.md).
 
 namespace torture {
 
@@ -95,7 +95,8 @@ class ServingWorker final : public Worker {
         bool drained = false;
         while (!side_.full() && !drained && (polls > 0 || side_.stopped())) {
             polls -= polls > 0 ? 1 : 0;
-            const bool last = side_.stopped();  // before the poll: an empty poll then means that none is left
+            // Read before the poll: once told to end, the worker polls until a poll that began afterwards is empty.
+            const bool last = side_.stopped();
             const std::array<std::chrono::milliseconds, 4> timeouts{0ms, 2ms, 20ms, longest};
             const auto timeout = !kept.empty() ? 0ms : last ? longest : timeouts.at(below(4));
             side_.phase(fetching);
@@ -116,6 +117,7 @@ class ServingWorker final : public Worker {
         side_.log(left, 0, drained, 0, begins);
     }
 
+    /// Logs a request, with `state` 0 (right), 1 (torn), 2 (wrong sender) or 3 (sender not known), and answers it.
     void handle(flyring::Request& one, std::vector<Kept>& kept) {
         side_.phase(handling);
         Header header{};
@@ -319,6 +321,8 @@ class CallingWorker final : public Worker {
         open_.erase(one);
     }
 
+    /// The callback of a call: checks the items that have come, and logs the end. `item` is the next index, below 0
+    /// after a wrong item.
     void hear(std::int64_t number, bool stream, std::int64_t& item, flyring::Call& one) {
         while (const auto got = stream ? next_item(one) : std::nullopt) {
             Header header{};

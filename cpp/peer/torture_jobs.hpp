@@ -8,7 +8,7 @@
 
 namespace torture {
 
-/// A worker that takes jobs from a queue.
+/// A worker that takes jobs from a queue, in the SIGKILL torture (interop-tests/torture/WORKER.md).
 class JobWorker final : public Worker {
   public:
     using Worker::Worker;
@@ -41,7 +41,8 @@ class JobWorker final : public Worker {
         std::optional<flyring::Job> kept;  // released by the worker's close
         while (!side_.full() && !drained && !kept && (polls > 0 || side_.stopped())) {
             polls -= polls > 0 ? 1 : 0;
-            const bool last = side_.stopped();  // before the poll: an empty poll then means that none is left
+            // Read before the poll: once told to end, the worker polls until a poll that began afterwards is empty.
+            const bool last = side_.stopped();
             const std::array<std::chrono::milliseconds, 4> timeouts{
                 std::chrono::milliseconds(0), std::chrono::milliseconds(2), std::chrono::milliseconds(20), longest};
             const auto timeout = last ? longest : timeouts.at(below(4));
@@ -118,6 +119,7 @@ class JobWorker final : public Worker {
         return breaks_ ? flyring::Action::BREAK : flyring::Action::CONTINUE;
     }
 
+    /// Checks a job and logs it, with `state` 0 (right), 1 (torn), 2 (wrong sender) or 3 (sender not known).
     void begin(const flyring::Job& job) {
         side_.phase(handling);
         ++handed_;

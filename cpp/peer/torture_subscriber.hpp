@@ -7,7 +7,7 @@
 
 namespace torture {
 
-/// A subscriber: reliable, kept or lossy.
+/// A subscriber of the SIGKILL torture (interop-tests/torture/WORKER.md): reliable, kept or lossy.
 class ReadingWorker final : public Worker {
   public:
     using Worker::Worker;
@@ -51,7 +51,8 @@ class ReadingWorker final : public Worker {
         auto polls = below(10) == 0 ? below(10) : below(500);
         bool drained = false;
         while (!side_.full() && !drained && (polls-- > 0 || side_.stopped())) {
-            const bool last = side_.stopped();  // read before the poll: an empty poll then proves that all is read
+            // Read before the poll: once told to end, the worker polls until a poll that began afterwards is empty.
+            const bool last = side_.stopped();
             side_.phase(polling);
             handled_ = 0;
             polled_ = now();
@@ -111,6 +112,7 @@ class ReadingWorker final : public Worker {
         side_.phase(working);
     }
 
+    /// Checks a message and logs it, with `state` 0 (right), 1 (torn), 2 (wrong sender) or 3 (sender not known).
     void handle(const flyring::Message& message, Phase phase, std::int64_t lost = 0) {
         enter(phase);
         ++handled_;

@@ -5,8 +5,9 @@
 
 #include <cstddef>
 
-// ThreadSanitizer identifies memory by address, but a reader has a second mapping of the file (spec/channel.md 9). So
-// the linker wraps mmap, and the second mapping is the first one. For programs with a single source file.
+// ThreadSanitizer identifies memory by its address, but a reader maps the file a second time (spec/channel.md 9). So
+// the linker replaces mmap by the function below, which returns the first mapping again. The definitions are not
+// inline: include this file in one source file of a program.
 
 static void* shared = nullptr;
 static int shared_users = 0;

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-// A line-by-line port of OneToOneRingBuffer.java, with its orderings.
+// A line-by-line port of Agrona's OneToOneRingBuffer.java, with the same memory orderings.
 
 namespace agrona {
 

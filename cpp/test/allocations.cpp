@@ -4,7 +4,8 @@
 #include <atomic>
 #include <cstddef>
 
-// A sanitizer has its own malloc. ThreadSanitizer's is called before its runtime knows the thread.
+// Allocations are not counted under a sanitizer, which has its own malloc. (ThreadSanitizer calls malloc before its
+// runtime knows the thread.)
 #define FLYRING_COUNTS_MALLOC 1
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #undef FLYRING_COUNTS_MALLOC

@@ -17,7 +17,7 @@ using support::broadcast;
 using support::code_of;
 using support::inbox;
 
-constexpr unsigned nobody = 65534;
+constexpr unsigned nobody = 65534;  // the unprivileged user "nobody", and its group
 
 class Create : public support::ChannelTest {};
 

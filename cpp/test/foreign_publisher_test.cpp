@@ -41,7 +41,7 @@ TEST_F(ForeignPublisher, is_read_from_the_first_message_on) {
     EXPECT_EQ(message->sender().epoch, 0);
     EXPECT_EQ(message->sender().name, "");
     EXPECT_EQ(writer.head(), 32);
-    EXPECT_EQ(*ring.published(), 0);  // it never stores it
+    EXPECT_EQ(*ring.published(), 0);  // Agrona's writer never stores `published`
 }
 
 TEST_F(ForeignPublisher, is_read_over_every_way_to_wrap) {

@@ -77,7 +77,7 @@ TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_nobody)
     LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::now, WhenLapped::newest);
     for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
     const std::int64_t count = *ring.messages_begun();
-    *ring.messages_begun() = count + 1;  // as if killed in step 7
+    *ring.messages_begun() = count + 1;  // as if killed in step 7 of publish (spec/channel.md 6.1)
     EXPECT_FALSE(subscriber.take());
     EXPECT_EQ(subscriber.position(0), 0);
     EXPECT_EQ(subscriber.lost_messages(0), 0);
@@ -180,8 +180,8 @@ TEST_F(HostileLossy, a_ring_of_nothing_but_padding_does_not_hang_a_poll) {
 }
 
 #if defined(__x86_64__)
-/// During its lifetime, `published` moves after every instruction of this thread. A writer in another thread is not
-/// always faster than a jump, and never where the cores share no cache.
+/// During its lifetime, `published` moves after every instruction of this thread. A writer in another thread would not
+/// always move it while a lapped subscriber jumps to the newest position.
 class Stepping {
   public:
     explicit Stepping(const Ring& ring) {
@@ -308,7 +308,8 @@ TEST_F(Hostile, a_bad_position_in_the_file_is_a_corrupt_ring_when_the_slot_is_ta
     support::poke(file("c"), trailer + layout::TRAILER_PUBLISHED, std::int64_t{0});
     support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{8192});
     EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring");
-    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{1024 + 512 + 64});  // C / 4 + W and more
+    // Valid up to the longest record, C / 4, and the window W that is cleared ahead (spec/channel.md 6).
+    support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{1024 + 512 + 64});
     EXPECT_EQ(code_of([&] { channel.publisher(); }), "corrupt-ring");
     EXPECT_FALSE(support::is_locked(file("c"), 4096 + layout::CONTROL_SLOTS));
     support::poke(file("c"), trailer + layout::TRAILER_CLAIMED, std::int64_t{1024 + 512});

@@ -46,7 +46,7 @@ def send() -> None:
 
 def read(number: int) -> None:
     with inbox(number) as channel, channel.subscriber() as subscriber:
-        # take(None) sleeps while there is nothing; iteration would end when those who send have gone.
+        # take(None) sleeps while there is nothing; iteration would end when the senders have closed.
         while not (text := bytes(subscriber.take(None)).decode()).endswith(" stop"):
             print(text, flush=True)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Copies the report from the volume to the host once the driver has ended, or is stopped. The folder on the host may be
-# anybody's, so this is root in its container; what it makes belongs to the owner of the checkout.
+# Copies the report from the volume to the host once the driver has ended, or is stopped. The folder on the host may
+# belong to any user, so this runs as root in its container. The copies belong to the owner of the checkout.
 copy() {
     owner=$(stat -c %u:%g /checkout)
     rm -rf /build/interop-report

@@ -353,7 +353,7 @@ class Play:
 
 
 def idle(play, languages, seconds):
-    """Returns who has not worked enough: {(kind, language): messages}."""
+    """Returns the kinds that have not worked enough: {(kind, language): messages}."""
     work = {(kind, language): play.work[kind, language] for kind in CAPS for language in languages}
     return {key: count for key, count in work.items() if count < LEAST * seconds}
 

@@ -149,7 +149,7 @@ def phases(game, kills, languages, every):
 
 
 def work(game, done, languages, seconds):
-    """Prints the table of messages. Returns who did too little."""
+    """Prints the table of messages. Returns a text for each role that did too little."""
     print(f"\n{'messages':14}" + "".join(f"{language:>12}" for language in languages) + "   at least")
     for role, rate in game.work.items():
         line = "".join(f"{done[language, role]:12}" for language in languages)
@@ -158,7 +158,7 @@ def work(game, done, languages, seconds):
 
 
 def lacking(game, done, languages, seconds):
-    """Returns who did too little."""
+    """Returns a text for each role that did too little."""
     return [
         f"{done[each, role]} messages of {role} in {each}, at least {int(rate * seconds)}"
         for role, rate in game.work.items()

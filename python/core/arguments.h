@@ -21,7 +21,8 @@ bool parse_arguments(const signature *expected, PyObject *const *args, Py_ssize_
                      PyObject **values);
 /* Parses a message's type. Raises InvalidArgumentError and returns 0 unless it is 1 to 2^31-1. */
 int32_t parse_type(PyObject *object);
-/* Parses a number of 0 or more; leaves `count` unchanged if it was not given. False with an exception. */
+/* Parses a number of 0 or more; leaves `count` unchanged if it was not given. Returns false with an exception set if it
+   is not such a number. */
 bool parse_count(PyObject *number, const char *name, int64_t *count);
 
 #endif

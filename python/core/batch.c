@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offer_batch and send_batch: many messages in one claim (spec 6.3). */
+/* offer_batch and send_batch: many messages in one claim (spec/channel.md 6.3). */
 #include "batch.h"
 #include "arguments.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many messages in one claim, part by part (spec 6.3): shared by offer_batch and offer_array. */
+/* Many messages in one claim, part by part (spec/channel.md 6.3): shared by offer_batch and offer_array. */
 #ifndef FLYRING_BATCH_H
 #define FLYRING_BATCH_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File: an object that owns a descriptor, and its open-file-description locks (spec 5.1). */
+/* File: an object that owns a descriptor, and its open-file-description locks (spec/channel.md 5.1). */
 #ifndef FLYRING_FILE_H
 #define FLYRING_FILE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dimensions and offsets of a channel's file (spec 4.1), checked once against the length of its mapping. */
+/* The dimensions and offsets of a channel's file (spec/channel.md 4.1), checked once against its mapping's length. */
 #ifndef FLYRING_GEOMETRY_H
 #define FLYRING_GEOMETRY_H
 

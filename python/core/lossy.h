@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Python object LossySubscriber, a reader without a slot. Shared by lossy_ring.c (the steps of spec 6.10),
-   lossy_poll.c (poll, take, peek, valid) and lossy.c (creation). */
+/* The Python object LossySubscriber, a reader without a slot. Shared by lossy_ring.c (the steps of spec/channel.md
+   6.10), lossy_poll.c (poll, take, peek, valid) and lossy.c (creation). */
 #ifndef FLYRING_LOSSY_H
 #define FLYRING_LOSSY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll, poll_arrays, take, peek and valid of a reader without a slot (spec 6.10). */
+/* poll, poll_arrays, take, peek and valid of a reader without a slot (spec/channel.md 6.10). */
 #include "arguments.h"
 #include "lossy.h"
 #include "sbe/arrays.h"

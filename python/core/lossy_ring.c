@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a ring without a slot, in the steps of spec 6.10. */
+/* Reading a ring without a slot, in the steps of spec/channel.md 6.10. */
 #include "lossy.h"
 #include "ring.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A descriptor that becomes readable when there may be a message or room: for select, epoll, asyncio and trio. One
-   helper thread per process sleeps for all descriptors (spec 6.16). This file does not use Python. */
+   helper thread per process sleeps for all descriptors (spec/channel.md 6.16). This file does not use Python. */
 #ifndef FLYRING_NOTIFY_H
 #define FLYRING_NOTIFY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offer, send and claim (spec 6.1). */
+/* offer, send and claim (spec/channel.md 6.1). */
 #include "arguments.h"
 #include "publisher.h"
 #include "sbe/sbe.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the rings of a subscriber: poll, poll_arrays and take (spec 6.9, 5.4). */
+/* Reads the rings of a subscriber: poll, poll_arrays and take (spec/channel.md 6.9, 5.4). Numbers in this file's
+   comments are sections of that page. */
 #include "sbe/arrays.h"
 #include "subscriber.h"
 
@@ -11,8 +12,8 @@ static void give_up(Subscriber *self)
     int64_t slot_lock = subscriber_slot_offset(&self->base.shape, self->slot) + CONTROL_SLOT_LOCK;
     self->lost = true;
     epoch_drop(&self->base.epoch);
-    if (self->base.shape.foreign == 0 && /* 6.15: a gate that Agrona computes with stays */
-        lock_try(self->lock, slot_lock)) { /* no other owner: take back stores after the eviction */
+    if (self->base.shape.foreign == 0 && /* 6.15: Agrona computes with its gate, so that gate stays */
+        lock_try(self->lock, slot_lock)) { /* the slot has no new owner: undo the gates stored since the eviction */
         uint8_t *slot = self->base.memory->base + subscriber_slot_offset(&self->base.shape, self->slot);
         STORE32_RELEASE(slot + SUBSCRIBER_SLOT_EVICTING, 1); /* pairs with 5.3, 4 (acquire) */
         stop_gating(&self->base.shape, self->base.memory->base, self->slot);
@@ -20,7 +21,8 @@ static void give_up(Subscriber *self)
     file_shut(self->lock);
 }
 
-/* Drop the pinned message if its last export is gone. */
+/* A message is pinned if its handler left a memoryview of it alive: the gate stays in front of it. Once the last view
+   is gone, drops the message and stores the gate. Returns false while there is a view. */
 static COLD bool unpin(Subscriber *self)
 {
     if (self->base.pinned == NULL)
@@ -55,8 +57,8 @@ static COLD bool explain_unusable(Subscriber *self)
     return explain_lost(self);
 }
 
-/* Check that the slot was not taken away (6.9, 5); if it was, bytes that were read may have been overwritten before.
-   Then takes the gates back, and returns false with an exception. */
+/* Check that the slot was not taken away (6.9, 5). If it was, the bytes that were read may have been overwritten: gives
+   the slot up, and returns false with SlotLostError. */
 static inline bool still_ours(Subscriber *self)
 {
     FENCE_ACQUIRE(); /* 6.9, 5: pairs with 6.11, which raises the epoch before it takes the gates away */
@@ -104,7 +106,7 @@ typedef struct {
     int32_t type;
 } record;
 
-/* Raise that a ring is corrupt (6.9, 2 and 3). The subscriber does not read this ring again. */
+/* Raise CorruptRingError (6.9, 2 and 3), unless the slot is lost. The subscriber does not read this ring again. */
 static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
     char text[200];
@@ -224,8 +226,9 @@ static int next_run(Subscriber *self, ring_reader *ring, void *receiver, Py_ssiz
    at most `most`: 1 found, 0 none, -1 an exception. Moves the cursor over records that are not messages. */
 typedef int next_function(Subscriber *self, ring_reader *ring, void *receiver, Py_ssize_t most, record *found);
 
-/* Finish after the handler of `messages` from `start` on raised or left an export alive, in front of which the gate
-   stays. The handler's exception stays, even if the slot was taken away meanwhile. */
+/* End a poll whose handler raised, or left a view of its messages alive (`pinned`). `start` is where these messages
+   begin; the gate stays there if they are pinned. The handler's exception stays, even if the slot was taken away
+   meanwhile. */
 static COLD void end_of_failed(Subscriber *self, ring_reader *ring, bool pinned, int64_t start, int64_t messages)
 {
     if (pinned) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publisher: creation, close (spec 5.2, 5.4), and methods. */
+/* Publisher: creation, close (spec/channel.md 5.2, 5.4), and methods. */
 #include "publisher.h"
 #include "arguments.h"
 #include "sbe/sbe.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Python object Publisher, the owner of one ring. Shared by reserve.c (room), claim.c, offer.c, batch.c, sbe/ and
-   publisher.c (creation, close, methods). */
+   publisher.c (creation, close, methods). Numbers in comments are sections of spec/channel.md. */
 #ifndef FLYRING_PUBLISHER_H
 #define FLYRING_PUBLISHER_H
 
@@ -109,7 +109,7 @@ void publisher_recompute(Publisher *self, int64_t n, int64_t first);
 void publisher_set_waiting(Publisher *self, bool waits);
 /* Look again for room, and do what a wait does at intervals (6.2, 4). -1 with an exception. */
 int publisher_look_for_room(Publisher *self);
-/* The error of that look was left to the next verb, which looks again at once. */
+/* Make the next verb look again at once, so that it raises the error that publisher_look_for_room found. */
 void publisher_look_again(Publisher *self);
 /* The methods _fileno and _arm, for send_async. */
 PyObject *publisher_fileno(Publisher *self, PyObject *ignored);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reserves room for a record, and handles back-pressure (spec 6.1, 1 and 2; 6.2, 6.7). */
+/* Reserves room for a record, and handles back-pressure (spec/channel.md 6.1, 1 and 2; 6.2, 6.7). Numbers in comments
+   are sections and steps of that page. */
 #include "arguments.h"
 #include "publisher.h"
 #include "worker.h"
 
-#define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
-#define LOOK_AFTER_NS 1000000 /* 6.2, 0 */
+#define RETIRE_AFTER_NS 1000000 /* held back for so long: look for dead readers (6.2, 4) */
+#define LOOK_AFTER_NS 1000000 /* between two checks whether the channel was replaced (6.2, 0) */
 
 /* Whether the publisher can be used */
 
@@ -258,8 +259,8 @@ static bool an_owner_is_behind(const Publisher *self)
 {
     for (int32_t slot = 0; slot < self->writer.ring.subscribers; slot++) {
         int64_t at = subscriber_slot_offset(&self->shape, slot) + CONTROL_SLOT_LOCK;
-        if (is_behind(self, slot) && (self->shape.foreign != 0 || lock_is_held(self->lock, at))) /* 6.15 */
-            return true;
+        if (is_behind(self, slot) && (self->shape.foreign != 0 || lock_is_held(self->lock, at)))
+            return true; /* a foreign end counts as live (6.15) */
     }
     return false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sender of each ring, read from owner records and publisher slots (spec 6.12, 6.14). */
+/* The sender of each ring, read from owner records and publisher slots (spec/channel.md 6.12, 6.14). */
 #include "sender.h"
 
 static PyObject *sender_class; /* flyring.Sender */

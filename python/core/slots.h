@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on slots during the data path (spec 5.4, 6.6, 6.7, 6.11, 6.14). flyring/slots.py takes and gives back
-   slots. */
+/* Operations on slots during the data path (spec/channel.md 5.4, 6.6, 6.7, 6.11, 6.14). flyring/slots.py takes and
+   gives back slots. */
 #ifndef FLYRING_SLOTS_H
 #define FLYRING_SLOTS_H
 

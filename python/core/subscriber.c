@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subscriber: creation, methods and attributes (spec 5.3, 6.6). */
+/* Subscriber: creation, methods and attributes (spec/channel.md 5.3, 6.6). */
 #include "subscriber.h"
 
 #define UNKNOWN INT64_MIN /* a count that stays below 0, whatever is added */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WaitSet: one wait for many readers and publishers, of several channels (spec 6.16, spec/api.md). */
+/* WaitSet: one wait for many readers and publishers, of several channels (spec/channel.md 6.16, spec/api.md). */
 #include "wait_set.h"
 #include "publisher.h"
 #include "reader.h"
@@ -92,7 +92,7 @@ static bool naps(const WaitSet *set, int words)
     return (!set->has_waitv && words > 1) || words > MOST_FUTEX_WORDS;
 }
 
-/* One round of a sleep (spec 6.16, sleep 1 to 6) for all members. Runs without the GIL. */
+/* One round of a sleep (spec/channel.md 6.16, sleep 1 to 6) for all members. Runs without the GIL. */
 static void sleep_on_all(waiting *wait, int64_t began, int64_t deadline)
 {
     WaitSet *set = wait->set;

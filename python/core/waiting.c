@@ -13,6 +13,8 @@
 #define SECOND_NS INT64_C(1000000000)
 #define WORD(at) ((_Atomic uint32_t *)(void *)(at))
 
+/* What a waker watches instead of the asleep word. Without wakes: no bit is set. Without membarrier: all bits are set,
+   so that wake_now looks at the asleep word behind a fence. */
 static const uint32_t nobody_is_woken = 0, a_fence_comes_first = ALL_RINGS;
 
 int64_t now_ns(void)
@@ -22,7 +24,7 @@ int64_t now_ns(void)
     return (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec;
 }
 
-/* Waking */
+/* Waking. "wake 1", "sleep 3" are steps in spec/channel.md 6.16, "join 2" in 6.4. */
 
 bool register_waker(void)
 {

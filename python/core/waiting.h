@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping until there is a message or room, and waking sleepers (spec 6.16). Does not use Python. */
+/* Sleeping until there is a message or room, and waking sleepers (spec/channel.md 6.16). Does not use Python. */
 #ifndef FLYRING_WAITING_H
 #define FLYRING_WAITING_H
 

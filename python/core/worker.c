@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker: creation, waiting (spec/queue.md 6, 9, 10), methods and attributes. */
+/* Worker: creation, waiting (spec/queue.md 6, 9, 10), methods and attributes. Numbers in comments are sections of that
+   page. */
 #include "worker.h"
 
 /* The list of all workers, which changes only with the GIL held. */
@@ -144,7 +145,8 @@ static bool kind_due(void *context)
     return worker_has_ended(self); /* the end of the last job wakes no worker */
 }
 
-/* Do sleep 2 and 3 again, because the wake of this worker has also cleared the bit of other workers. */
+/* Set the asleep bit of workers again: the wake of this worker has cleared it, though others may sleep (steps 2 and 3
+   of *sleep*, spec/channel.md 6.16). */
 static void announce(const Worker *self)
 {
     atomic_fetch_or_explicit(

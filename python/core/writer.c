@@ -67,7 +67,7 @@ static void blocked(slot_writer *self, int64_t n, int64_t now)
 {
     uint8_t *slot = self->base + publisher_slot_offset(self->shape, self->slot);
     STORE64_RELAXED(slot + PUBLISHER_SLOT_BLOCKED_LENGTH, n);
-    int64_t since = now - self->clock_offset < 1 ? 1 : now - self->clock_offset; /* spec 10 */
+    int64_t since = now - self->clock_offset < 1 ? 1 : now - self->clock_offset; /* spec/channel.md 10 */
     STORE64_RELEASE(slot + PUBLISHER_SLOT_BLOCKED_SINCE, self->monotonic != 0 ? self->monotonic : since);
     self->blocked = true;
 }

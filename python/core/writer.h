@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writer of a publisher slot's ring: writes the owner record and finds room (spec 6.1, 1 and 2; 6.2). A publisher
-   and a service's client have one; a service's server has one for each client. */
+/* The writer of a publisher slot's ring: writes the owner record and finds room (spec/channel.md 6.1, 1 and 2; 6.2). A
+   publisher and a service's client have one; a service's server has one for each client. */
 #ifndef FLYRING_WRITER_H
 #define FLYRING_WRITER_H
 
@@ -16,7 +16,7 @@ typedef struct slot_writer {
     int64_t wanted; /* how many bytes last found no room at the end, with the header behind them; 0: none */
     int64_t held_since; /* when it was first held back, or last tested (6.2, 4), in ns; 0: not held back */
     int64_t monotonic; /* the value for blocked_since in tests, in ns; 0: the clock's */
-    int64_t clock_offset; /* the shift of CLOCK_MONOTONIC in this time namespace (spec 10) */
+    int64_t clock_offset; /* the shift of CLOCK_MONOTONIC in this time namespace (spec/channel.md 10) */
     int64_t epoch; /* the owner's epoch */
     PyObject *name; /* the owner's name, as bytes; borrowed */
     File *lock; /* for trying the locks of other slots; borrowed */

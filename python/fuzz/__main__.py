@@ -29,6 +29,7 @@ import target
 
 BATCH = 500  # inputs per process
 HANG = 20  # seconds for one input
+# What at least one input must reach, or the run fails (counted in target.TOUCHED).
 NEEDED = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
 NEEDED += ("worker", "job", "repeat", "released", "ended", "in_hand")
 NEEDED += ("server", "client", "request", "answer", "damaged")

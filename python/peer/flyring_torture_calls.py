@@ -17,7 +17,7 @@ from flyring_torture_worker import HEADER, Kind, Phase, Worker, publisher_number
 GIVEN: Final = struct.Struct("<qq")  # behind the header of an answer or item: epoch of the server, number of the item
 FILLER: Final = bytes(range(256)) * 4
 LONGEST: Final = 0.4  # seconds: a time-out longer than what a death may cost
-SHORTEST_IDLE: Final = 20_000_000  # ns: what is worth an entry
+SHORTEST_IDLE: Final = 20_000_000  # ns; shorter idle spans are not logged
 MOST_KEPT: Final = 20
 MOST_REQUEST: Final = 500  # bytes
 TEXT: Final = "not this one"
@@ -29,7 +29,7 @@ class BrokenError(Exception):
 
 
 class Asked(NamedTuple):
-    """What a request, and an answer to it, say of the call."""
+    """The call that a request or an answer belongs to, as its bytes say."""
 
     publisher: int  # made from the name of the client
     epoch: int  # of the client
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 def read(data: bytes) -> Asked | None:
-    """Nothing: it is torn."""
+    """Returns the call that a message belongs to; None if the message is torn."""
     if len(data) < HEADER.size:
         return None
     checksum, length, *words = HEADER.unpack_from(data)
@@ -83,7 +83,7 @@ class Server(Worker):
             self.work(server)
         except flyring.SlotLostError:
             side.log(Kind.SLOT_LOST, 0, 0, time.monotonic_ns(), self.begun)
-        server.close()  # before what was kept goes, or that would be answered
+        server.close()  # before the kept requests are dropped, which would answer them
         self.kept.clear()
         side.phase(Phase.WORKING)
 
@@ -93,7 +93,8 @@ class Server(Worker):
         drained = False
         while not side.full() and not drained and (polls > 0 or side.stopped()):
             polls -= 1
-            last = side.stopped()  # before the poll: what the poll does not find is not there
+            # Read before the poll: once told to end, the worker polls until a poll that began afterwards is empty.
+            last = side.stopped()
             timeout = 0.0 if self.kept else LONGEST if last else (0, 0.002, 0.02, LONGEST)[self.below(4)]
             side.phase(Phase.FETCHING)
             self.begun = time.monotonic_ns()
@@ -162,7 +163,7 @@ class Server(Worker):
         self.linger(50)
 
     def answer_later(self) -> None:
-        """The oldest or the newest, by this thread or another one."""
+        """Answers the oldest or the newest kept request, in this thread or another one."""
         request, asked = self.kept.pop(0 if self.below(2) == 0 else -1)
         if self.below(8) == 0:
             self.elsewhere(request, asked)
@@ -191,8 +192,8 @@ class Open:
 
     def __init__(self, number: int, stream: bool) -> None:
         self.number, self.stream = number, stream
-        self.items = 0  # that came; below 0: a wrong one did
-        self.noted = False  # how it ended
+        self.items = 0  # the number of items that came; below 0 after a wrong one
+        self.noted = False  # whether its end is logged
 
     call: flyring.Call
 
@@ -203,7 +204,7 @@ class Caller(Worker):
         self.publisher = publisher_number(orders["name"])
         self.open: list[Open] = []
         self.begun = self.epoch = self.calls = 0  # when its verb began, ns
-        self.failure: Exception | None = None  # in a callback: a close would swallow it
+        self.failure: Exception | None = None  # raised in a callback; kept here, because a close would swallow it
 
     def session(self) -> None:
         side, asked = self.side, time.monotonic_ns()
@@ -263,7 +264,7 @@ class Caller(Worker):
         self.open = [one for one in self.open if not one.noted]
 
     def next(self, client: flyring.Client, stream: bool) -> tuple[int, bytearray, float | None]:
-        """The next call, logged: its number, request and time-out."""
+        """Makes and logs the next call. Returns its number, request and time-out."""
         number = self.calls
         self.calls += 1
         timeout = (2.0, 0.02, 0.001)[self.below(3)] if self.below(4) == 0 else None
@@ -275,7 +276,7 @@ class Caller(Worker):
         return number, data, timeout
 
     def wait_for(self, client: flyring.Client) -> None:
-        """A call that waits for its answer."""
+        """Makes a call, and waits for its answer."""
         number, data, timeout = self.next(client, False)
         self.enter(Phase.CALLING, 100)
         try:
@@ -332,7 +333,7 @@ class Caller(Worker):
             self.failure = error
 
     def take_items(self, one: Open, call: flyring.Call) -> None:
-        """Those that have come. What `next` raises is how the call ended, which `result` tells."""
+        """Takes the items that have come. An error from `next` is the end of the call, which `result` reports."""
         while True:
             try:
                 item = call.next(0)
@@ -344,7 +345,7 @@ class Caller(Worker):
             one.items = one.items + 1 if given is not None and given[1] == one.items else -1_000
 
     def given(self, number: int, data: bytes) -> tuple[int, int] | None:
-        """Epoch of the server and number of the item, if this is an answer to the call."""
+        """Returns the server's epoch and the item's number; None if this is no answer to the call."""
         if len(data) < HEADER.size + GIVEN.size or read(data) != (self.publisher, self.epoch, number):
             return None
         server, item = GIVEN.unpack_from(data, HEADER.size)

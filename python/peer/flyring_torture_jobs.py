@@ -10,7 +10,7 @@ import flyring
 from flyring._core import crc32c
 from flyring_torture_worker import HEADER, Kind, Phase, Worker, publisher_number
 
-LONGEST: Final = 0.4  # seconds: a time-out that is longer than the delay by a death
+LONGEST: Final = 0.4  # seconds: a time-out longer than what a death may cost
 SHORTEST_IDLE: Final = 20_000_000  # ns: shorter idle times are not logged
 
 
@@ -50,7 +50,7 @@ class JobWorker(Worker):
         drained = leaves = False
         while not side.full() and not drained and not leaves and (polls > 0 or side.stopped()):
             polls -= 1
-            last = side.stopped()  # before the poll: a job that this poll does not find does not exist
+            last = side.stopped()  # read before the poll, so that the last poll begins after all jobs were sent
             timeout = LONGEST if last else (0, 0.002, 0.02, LONGEST)[self.below(4)]
             side.phase(Phase.FETCHING)
             self.handed, self.begun = 0, time.monotonic_ns()
@@ -125,7 +125,7 @@ class JobWorker(Worker):
         self.side.phase(Phase.HANDLING)
         self.handed += 1
         epoch = sequence = 0
-        state = 1
+        state = 1  # 0 right, 1 torn, 2 wrong sender, 3 sender not known
         if len(job) >= HEADER.size:
             with job.data as data:
                 checksum, length, publisher, epoch, sequence = HEADER.unpack_from(data)
@@ -154,7 +154,7 @@ class JobWorker(Worker):
         self.went_on()
 
     def went_on(self) -> None:
-        """Logs that the last job is done, if it was meant to be done."""
+        """Logs the last job as done, unless its handler ended it otherwise."""
         if not self.unfinished:
             return
         self.unfinished = False

@@ -32,7 +32,7 @@ def schema(types: str = "", members: str = FIELD, *, messages: str | None = None
 
 
 def header(*types: str) -> str:
-    """Returns a schema that has only this header."""
+    """Returns a schema whose message header has only these members."""
     return schema().replace(HEADER, f'<composite name="messageHeader">{"".join(types)}</composite>')
 
 

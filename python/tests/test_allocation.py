@@ -23,7 +23,7 @@ def traced() -> Iterator[None]:
 
 
 def peak(action: Callable[[], object]) -> int:
-    """Returns the peak of allocated bytes, without the measurement's own."""
+    """Returns the most bytes that ``action`` has allocated at a time, without those of the measurement."""
 
     def measured(action: Callable[[], object]) -> int:
         before, _ = tracemalloc.get_traced_memory()

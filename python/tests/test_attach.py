@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of attaching to files that are not valid channels (spec 3.3)."""
+"""The errors of attaching to files that are not valid channels (spec/channel.md 3.3)."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_what_is_wrong_is_found_beside_a_busy_ring(child: Callable[..., Child]) 
 
 @pytest.mark.long
 def test_words_are_read_in_an_order_in_which_the_rules_hold(child: Callable[..., Child]) -> None:
-    """Thousands of checks without a second try."""
+    """Reads a ring's words thousands of times while they change. The rules hold each time, without a second look."""
     with Channel.create("busy", "broadcast", capacity=4096, publishers=2, subscribers=2) as channel:
         assert [child(WRITER, name).line() for name in ("batches", "offers")] == ["ready", "ready"]
         header, memory, seen = channel.header, channel._attached.memory, set()

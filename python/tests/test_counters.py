@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counters section (spec 8)."""
+"""The counters section (spec/channel.md 8)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, replacing and removing channels (spec 3.1, 3.2)."""
+"""Creating, replacing and removing channels (spec/channel.md 3.1, 3.2)."""
 
 from __future__ import annotations
 

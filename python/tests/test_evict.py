@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eviction of subscribers, by an operator or by a publisher with a lag limit (spec 6.2, 6.9, 6.11)."""
+"""Eviction of subscribers, by an operator or by a publisher with a lag limit (spec/channel.md 6.2, 6.9, 6.11)."""
 
 from __future__ import annotations
 

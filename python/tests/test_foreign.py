@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock Agrona at one end of a channel (spec 6.15): the option, the header, and refused operations."""
+"""Stock Agrona at one end of a channel (spec/channel.md 6.15): the option, the header, and refused operations."""
 
 from __future__ import annotations
 

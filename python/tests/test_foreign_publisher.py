@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A foreign publisher (spec 6.15): Flyring reads the messages of stock Agrona."""
+"""A foreign publisher (spec/channel.md 6.15): Flyring reads the messages of stock Agrona."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A foreign subscriber (spec 6.15): stock Agrona reads Flyring's messages."""
+"""A foreign subscriber (spec/channel.md 6.15): stock Agrona reads Flyring's messages."""
 
 from __future__ import annotations
 

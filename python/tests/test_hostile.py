@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with arbitrary bytes from another process give a clear error, never a crash, a hang or a read outside (9)."""
+"""Files with arbitrary bytes from another process give a clear error, never a crash, a hang or a read outside.
+
+See spec/channel.md 9.
+"""
 
 from __future__ import annotations
 

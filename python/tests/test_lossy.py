@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading without a slot: delivered messages are intact, and lost ones are counted exactly (spec 6.10)."""
+"""Reading without a slot: delivered messages are intact, and lost ones are counted exactly (spec/channel.md 6.10)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from flyring import (
 from test_queue import all_jobs, queue, take
 from waits import Waits, until, word
 
-SOON = 0.09  # less than a cap, so it was woken
+SOON = 0.09  # seconds; shorter than a sleep's cap, so a wait that ends within it was woken
 
 
 def asleep(channel: Channel) -> int:
@@ -159,7 +159,7 @@ def test_a_producer_looks_often_while_a_worker_does_not_wake() -> None:
             pass
         waits = Waits(lambda: publisher.send(bytes(900), timeout=10))
         until(lambda: word(channel, layout.CONTROL_ROOM_ASLEEP) & 1)
-        time.sleep(1.2)  # then a publisher looks only every 20 ms, except for such workers
+        time.sleep(1.2)  # a publisher that waited a second looks only every 20 ms, unless a worker does not wake
         began = time.monotonic()
         take(other).done()
         assert waits.end() > 0
@@ -430,7 +430,7 @@ def test_the_async_worker_that_is_left_passes_its_wake_on() -> None:
     with queue() as channel:
         publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
         worker.fileno()
-        assert worker.take() is None  # armed, but not polled again
+        assert worker.take() is None  # this arms the descriptor; nothing polls it afterwards
         waits = Waits(lambda: other.take(timeout=10))
         time.sleep(0.03)
         began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A channel opened for reading only (spec 3.3) cannot be written."""
+"""A channel that is opened read-only (spec/channel.md 3.3) cannot be written."""
 
 from __future__ import annotations
 

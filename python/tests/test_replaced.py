@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting objects find out that another channel has the name now (spec 6.13)."""
+"""Publishers and subscribers notice that another channel has the name now (spec/channel.md 6.13)."""
 
 from __future__ import annotations
 

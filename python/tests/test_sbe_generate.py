@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules made by ``flyring sbe generate`` have the same classes as at run time; how they look to users."""
+"""Modules made by ``flyring sbe generate`` have the same classes as Schema.load() makes; how a user uses them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema in a channel's file: its text, id and version, and who may open it (spec/messages.md 2)."""
+"""The schema in a channel's file: its text, id and version, and which openers are refused (spec/messages.md 2)."""
 
 from __future__ import annotations
 

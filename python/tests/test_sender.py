@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender of a message, and the end of a ring (spec 6.14)."""
+"""The sender of a message, and the end of a ring (spec/channel.md 6.14)."""
 
 from __future__ import annotations
 

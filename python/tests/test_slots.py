@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots: their owners, and the leftovers of dead owners (spec 5, 6.7, 6.8)."""
+"""Slots: their owners, and what dead owners leave (spec/channel.md 5, 6.7, 6.8)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_name_gives_the_same_ring_back() -> None:
         with channel.publisher("a") as a, channel.publisher("b") as b:
             rings = {"a": a.ring, "b": b.ring}
             b.offer(b"x")
-        cleared = 64 + 64 + 2048  # the ring's start, the owner record, and W, which b had cleared ahead (6.1 step 3)
+        cleared = 64 + 64 + 2048  # start of ring 1, owner record, and the window W, cleared ahead (publish 3)
         with channel.publisher() as unnamed:
             assert unnamed.ring not in rings.values()
             with channel.publisher("b") as b:
@@ -161,7 +161,7 @@ def test_a_ring_whose_last_record_was_committed_but_not_published_loses_nothing(
             before = publisher.position
             publisher.offer_batch([b"two", b"three"])
         memory, trailer = channel._attached.memory, channel.header.trailer(0)
-        memory.store64(trailer + layout.TRAILER_PUBLISHED, before)  # as if killed between steps 6 and 7
+        memory.store64(trailer + layout.TRAILER_PUBLISHED, before)  # as if killed between publish 6 and 7
         memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 1)
         with channel.publisher() as heir:
             assert heir.position == 64 + 512  # the owner record and W, which was cleared ahead
@@ -194,7 +194,7 @@ def test_an_owner_killed_before_its_last_count_loses_none() -> None:
         with channel.publisher() as publisher:
             publisher.offer(b"one")
         memory, trailer = channel._attached.memory, channel.header.trailer(0)
-        memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 0)  # as if killed within step 7, before its last store
+        memory.store64(trailer + layout.TRAILER_MESSAGES_DONE, 0)  # as if killed in publish 7, before its last store
         with channel.publisher():
             assert memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) == 1
 

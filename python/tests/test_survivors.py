@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interrupts at any instruction leave slots, locks, descriptors and mappings as before the operation, or as after it.
-Objects from before a closefrom do not damage later ones (spec 5.1)."""
+Objects from before a closefrom do not damage later ones (spec/channel.md 5.1)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits where the kernel refuses calls, with many sleepers, and with hostile words (spec 6.16)."""
+"""Waits where the kernel refuses calls, with many sleepers, and with hostile words (spec/channel.md 6.16)."""
 
 from __future__ import annotations
 

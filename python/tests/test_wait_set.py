@@ -135,7 +135,7 @@ def test_close_of_a_channel_ends_a_wait_and_leaves_nothing_mapped() -> None:
 
 @pytest.mark.parametrize("by_flyring", [True, False])
 def test_members_of_a_replaced_channel_are_ready_and_say_so(by_flyring: bool) -> None:
-    """Also if another program moves the file, which gives no hint."""
+    """Also if another program moves another file to the name, which leaves no hint in the old channel."""
     with Channel.create("life", "broadcast", capacity=4096) as channel, Channel.create("stays", "broadcast") as other:
         own, publisher = other.subscriber(), channel.publisher()
         channel.subscriber("s", kept=True).close()  # it holds the publisher back
@@ -150,7 +150,7 @@ def test_members_of_a_replaced_channel_are_ready_and_say_so(by_flyring: bool) ->
             with Channel.create("new", "broadcast") as new:
                 os.rename(new.path, channel.path)
         ready = set(waiting.end())
-        for _ in range(100):  # it must not matter which member looked earlier
+        for _ in range(100):  # members look at different times, so one wait may return only some of them
             assert ready <= {subscriber, lossy, publisher}
             if len(ready) == 3:
                 break
@@ -312,7 +312,7 @@ def test_where_futex_waitv_is_refused_it_naps(child: Callable[..., Child]) -> No
             times.append(time.monotonic() - start)
             time.sleep(0.002)  # time for the wait to begin
         for part in times[:20], times[20:]:
-            assert sorted(part)[10] < 0.02  # naps of 1 ms, not the cap
+            assert sorted(part)[10] < 0.02  # a nap lasts 1 ms; the cap of a sleep would be 100 ms
 
 
 def test_messages_in_turn_through_two_sets() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits that are ended or disturbed at any moment: by close, evict, signal, fork and death (spec 6.16)."""
+"""Waits that are ended or disturbed at any moment: by close, evict, signal, fork and death (spec/channel.md 6.16)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sleeping until a message or room is there, and being woken (spec 6.16; spec/api.md, Waiting)."""
+"""Sleeping until a message or room is there, and being woken (spec/channel.md 6.16; spec/api.md, Waiting)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of the tests of waiting: the words (spec 6.16), and a call that waits in another thread."""
+"""Helpers of the tests of waiting: the words (spec/channel.md 6.16), and a call that waits in another thread."""
 
 from __future__ import annotations
 

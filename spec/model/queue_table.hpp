@@ -83,7 +83,7 @@ struct Scenario {
     const char* plan[2];  // of each producer: j a job, p padding
     int places[2];        // of a producer's ring; of the returns ring
     int kills, evicts, evictor_kills, releases;
-    bool ended;  // somebody looks whether the queue has ended (9)
+    bool ended;  // a process looks whether the queue has ended (9)
     bool large;  // only with --large
 };
 inline const Scenario scenarios[] = {

@@ -33,12 +33,12 @@ struct Worker {
     int8_t pc, alive, told, evicting;                  // told: its epoch was raised, and its owner can see that
     int8_t words[3][max_rings], announced[max_rings];  // announced: the truth about what a gate announces, its end
     int8_t ring, p, e, again, copied, bad, late, released, stayed, first;  // in hand, private
-    int8_t x, xr, lives, step;  // whom it adopts from, and the next store of that
+    int8_t x, xr, lives, step;  // the worker it adopts from, and the next store of that
     Room room;
     int8_t stores;
     Store buffer[buffer_size];
 };
-// Who looks whether the queue has ended.
+// A process that looks whether the queue has ended.
 struct Looker {
     int8_t at, handovers, gate0, slot, ring;
 };
@@ -47,7 +47,7 @@ struct State {
     Producer producer[2];
     Worker worker[max_workers];
     Looker looker;
-    int8_t handovers, control, returns_slot;  // who has these two locks
+    int8_t handovers, control, returns_slot;  // control, returns_slot: the process that has this lock
     int8_t evictor, victim, kills, evicts, evictor_kills, releases;
     uint8_t done, plainly, excused;  // truth, bits of jobs
     int8_t allowed[max_jobs];  // truth: how often a job may still be handed out: once, and once more for each reason
@@ -87,7 +87,7 @@ enum WorkerPc : int8_t {
     adopt_unlock,
 };
 
-// What the steps have in common. Nobody counts on a worker that is evicted, nor on a kill.
+// What the steps have in common. Progress does not rely on a worker that is evicted, nor on a kill.
 class World : public Search<State> {
   public:
     World(const Scenario& scenario, Mutant without)

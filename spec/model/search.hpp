@@ -76,7 +76,7 @@ class Search {
     void check(bool good, const char* invariant) {
         if (!good && !broken) broken = invariant;
     }
-    // progress: made by somebody on whom all may count.
+    // progress: a step of a process on which all others may rely.
     void emit(const State& n, bool progress) { out.push_back({n, progress}); }
 
   private:

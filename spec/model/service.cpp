@@ -552,7 +552,7 @@ class Model final : public World {
         s.losses = static_cast<int8_t>(c.losses), s.expiries = static_cast<int8_t>(c.expiries);
         return s;
     }
-    // S5: what everybody may come to. A call that waits for a server where there is none was not published.
+    // S5: the states in which all may end. A call that waits for a server where there is none was not published.
     bool at_end(const State& s) const override {
         int server = none;
         for (int i = 0; i < max_servers; ++i) {

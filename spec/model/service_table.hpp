@@ -62,7 +62,7 @@ struct Scenario {
     const char* plan[2];
     int places, outstanding;  // records of a ring; max_outstanding
     int kills, client_kills, evicts, client_evicts, losses, expiries;
-    bool keeps, slow;  // handlers may keep requests; nobody counts on client 0
+    bool keeps, slow;  // handlers may keep requests; no progress relies on client 0
     bool large;        // only with --large
 };
 inline const Scenario scenarios[] = {

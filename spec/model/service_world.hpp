@@ -53,7 +53,7 @@ struct State {
     Client client[max_clients];
     Server server[max_servers];
     int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
-    int8_t refused;                        // a server was refused the lock of nobody
+    int8_t refused;                        // a server was refused a lock that no process has
     int8_t kills, client_kills, evicts, client_evicts, losses, expiries;
     // truth, by call
     int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids], items[max_ids],

@@ -166,8 +166,8 @@ struct World {
         truth.epoch[position] = static_cast<int8_t>(peek(at_ring(ring, word::publisher_epoch)));
         truth.end = std::max<int8_t>(truth.end, static_cast<int8_t>(position + cells));
     }
-    // Payload says who wrote it and where: torn or stale payload differs. (Four owners can be told apart; 1 is the
-    // first.)
+    // A payload says which owner wrote it, and where: torn or stale payload differs. (Four owners can be told apart; 1
+    // is the first.)
     static int8_t payload(int position, int epoch) {
         return static_cast<int8_t>(epoch % 4 * max_position + position + 1);
     }

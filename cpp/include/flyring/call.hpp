@@ -109,7 +109,7 @@ class Call {
     const Answer& result(std::chrono::nanoseconds timeout = forever);
 
     /// Only for a stream: waits for the next item. Empty at the stream's end, or at the time-out; done() tells which.
-    /// After the last item it throws as result does.
+    /// If the call ended with an error, throws it after the last item, as result does.
     std::optional<Answer> next(std::chrono::nanoseconds timeout = forever);
 
     /// Ends the call as cancelled, at once, and tells the server. Does nothing if the call has ended.

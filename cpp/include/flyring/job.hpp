@@ -34,7 +34,7 @@ class Job {
     std::size_t size() const noexcept { return message_.size(); }
     bool empty() const noexcept { return message_.empty(); }
     Bytes payload() const { return message().payload(); }
-    /// The message in place; of a job that was taken over from a dead worker, a copy. Valid until the job is finished.
+    /// The message in its ring, or a copy if the job was adopted from another worker. Valid until the job is finished.
     const Message& message() const {
         check_open();
         return message_;

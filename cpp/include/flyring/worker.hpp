@@ -26,9 +26,10 @@ class Worker {
 
     /// Calls handler(Job&) for up to `limit` jobs and returns how many were consumed. Waits for the first job until the
     /// time-out.
-    /// It takes the jobs at once, as far as they lie within an eighth of the ring, so each job waits for those before
-    /// it. If the handler returns without finishing its job, the job is done. If it throws, the job is released, and
-    /// the exception leaves poll. Jobs that were taken and not handed out come with the next take or poll.
+    /// All jobs of a poll are taken before the first is handled, as far as they lie within an eighth of the ring. So
+    /// each job waits for those before it. If the handler returns without finishing its job, the job is done. If it
+    /// throws, the job is released, and the exception leaves poll. Jobs that were taken and not handed out come with
+    /// the next take or poll.
     /// The handler may return an Action. CONTINUE and COMMIT: the job is done. BREAK: the job is done, and the poll
     /// ends. ABORT: the job is released and does not count, and the poll ends. A release that finds no room ends the
     /// poll, too.
@@ -39,7 +40,7 @@ class Worker {
     }
 
     /// Makes the worker hand out the jobs that it has taken already, and no others: from then on take returns nothing
-    /// and poll returns 0, at once. May be called by any thread. Throws Closed, SlotLost. (spec/queue.md 7)
+    /// and poll returns 0, at once. May be called by any thread. Throws Closed. (spec/queue.md 7)
     void drain() { core_->drain(); }
 
     /// Whether all producers have closed and every job is done. False before the first producer comes. Throws Closed,
@@ -55,8 +56,8 @@ class Worker {
     /// a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
-    /// Releases the jobs in hand and gives the slot back. A job that cannot be released goes to another worker all the
-    /// same. Does nothing if closed already. Throws ViewAlive from inside a handler.
+    /// Releases the jobs in hand and gives the slot back. Another worker adopts a job that cannot be released. Does
+    /// nothing if closed already. Throws ViewAlive from inside a handler.
     void close() {
         core_->state().close(*core_, [this] { core_->check_idle(); });
     }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll_arrays: tells which records form a run. poll.c and lossy_poll.c find the runs. */
+/* poll_arrays hands out runs of messages, each as one array. A run is a series of messages of the same type, length and
+   header that lie directly behind one another. This file tells whether a record begins a run; poll.c and lossy_poll.c
+   find the run's end. */
 #include "arrays.h"
 #include "sbe.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offer_array: publishes the rows of an array as a batch of typed messages (spec 6.3, messages.md 3). */
+/* offer_array: publishes the rows of an array as a batch of typed messages (spec/channel.md 6.3, messages.md 3). */
 #include "batch.h"
 #include "sbe.h"
 

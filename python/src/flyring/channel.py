@@ -148,7 +148,7 @@ class Channel(Closing):
         wake: bool = True,
         _identity: Identity = REAL,
     ) -> Self:
-        """Attaches to an existing channel, after a full check of its header (spec 3.3).
+        """Attaches to an existing channel, after a full check of its header (spec/channel.md 3.3).
 
         ``read_only``: opens and maps the file for reading only. Lossy subscribers, ``stats`` and reading counters work;
         every method that would write raises AccessDeniedError.
@@ -159,7 +159,7 @@ class Channel(Closing):
 
         ``wake``: with False, objects made from this channel do not wake sleeping processes: those look for news every
         millisecond instead. If all channels of this process have it False, no sleeper interrupts this process with a
-        memory barrier (spec 6.16).
+        memory barrier (spec/channel.md 6.16).
 
         Raises NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
         CorruptHeaderError, UnsuitableFileSystemError, ChannelDiffersError, InvalidArgumentError or IoError.
@@ -539,7 +539,7 @@ class Channel(Closing):
             raise InvalidArgumentError("kind", f"a service has no {what}")
 
     def _check_replaced(self) -> None:
-        """Raises ChannelReplacedError if another channel has the name now (spec 6.13).
+        """Raises ChannelReplacedError if another channel has the name now (spec/channel.md 6.13).
 
         The C core calls this at intervals while a publisher waits for room or a reader waits for messages.
         """
@@ -619,7 +619,7 @@ class Channel(Closing):
 
     @property
     def foreign(self) -> Foreign | None:
-        """The end at which a stock Agrona process is, "publisher" or "subscriber", or None (spec 6.15)."""
+        """The end at which a stock Agrona process is, "publisher" or "subscriber", or None (spec/channel.md 6.15)."""
         return self.header.foreign
 
     @property

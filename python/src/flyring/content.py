@@ -128,7 +128,7 @@ def describe(kind: Kind, options: Options, identity: Identity) -> tuple[Header, 
 
 
 def write_content(file: File, header: Header, schema: bytes, identity: Identity) -> None:
-    """Writes all bytes of a new file that are not zero (spec 3.2 and 4; 4.7 for the rings)."""
+    """Writes all bytes of a new file that are not zero (spec/channel.md 3.2 and 4; 4.7 for the rings)."""
 
     def put(offset: int, data: bytes) -> None:
         view = memoryview(data)

@@ -33,7 +33,7 @@ class Counter:
         self.id = number
 
     def _check(self) -> None:
-        """Raises ClosedError if the counter was freed since it was allocated or found (spec 8)."""
+        """Raises ClosedError if the counter was freed since it was allocated or found (spec/channel.md 8)."""
         if self._counters._registration(self.id) != self._registration:
             raise ClosedError("counter", detail="it was freed")
 

@@ -358,7 +358,7 @@ def may_be_foreign(header: Header) -> bool:
 
 
 def check_version(page: bytes, path: str) -> None:
-    """Does checks 3 and 4 of spec 3.3, as far as the page has the bytes."""
+    """Does checks 3 and 4 of spec/channel.md 3.3, as far as the page has the bytes."""
     if len(page) >= layout.HEADER_MAJOR + 2:
         (major,) = struct.unpack_from("<H", page, layout.HEADER_MAJOR)
         if major > layout.MAJOR:

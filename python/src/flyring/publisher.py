@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Holder:
     """The subscriber that holds a publisher back: the one with the smallest position.
 
-    A subscriber that is a stock Agrona process (spec 6.15) has no name and pid 0, and counts as live.
+    A subscriber that is a stock Agrona process (spec/channel.md 6.15) has no name and pid 0, and counts as live.
     """
 
     slot: int
@@ -110,7 +110,7 @@ class Publisher(_core.Publisher, Closing):
         return self._name
 
     def _check_replaced(self) -> None:
-        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name (spec/channel.md 6.13). Called by the core."""
         self._channel._check_replaced()
 
     def offer_array(self, message: type[Message], array: NDArray[numpy.void]) -> int:

@@ -71,7 +71,7 @@ class Reader(Closing, _core.Reader):
         return message
 
     def _check_replaced(self) -> None:
-        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name (spec/channel.md 6.13). Called by the core."""
         self._channel._check_replaced()
 
     def poll_arrays(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes slots: locks, epochs, join, resume, recover, in the steps of spec 5.2, 5.3, 6.4, 6.5, 6.8 and 6.12.
+"""Takes slots: locks, epochs, join, resume, recover, in the steps of spec/channel.md 5.2, 5.3, 6.4, 6.5, 6.8 and 6.12.
 
 None of this is on the data path. Loads are acquire, stores are release, and ``fence`` is seq_cst, even where the spec
 needs less. "pairs with" names the step that reads the store, or wrote the value that is loaded.
@@ -102,7 +102,7 @@ def name_at(memory: Memory, slot: int) -> bytes:
 
 
 def take_publisher_slot(channel: Attached, name: str) -> PublisherSlot:
-    """Takes a publisher slot (spec 5.2). The caller has checked the name. NoFreeSlotError, CorruptRingError,
+    """Takes a publisher slot (spec/channel.md 5.2). The caller has checked the name. NoFreeSlotError, CorruptRingError,
     IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
@@ -138,7 +138,7 @@ def check_subscriber(header: Header, name: str, kept: bool, rings: Iterable[int]
 def take_subscriber_slot(
     channel: Attached, name: str, kept: bool, chosen: list[int] | None, patience: float = 0
 ) -> SubscriberSlot:
-    """Takes a subscriber slot (spec 5.3), waiting up to ``patience`` seconds, after ``check_subscriber``.
+    """Takes a subscriber slot (spec/channel.md 5.3), waiting up to ``patience`` seconds, after ``check_subscriber``.
     NoFreeSlotError, CorruptRingError, ChannelDiffersError (rings), IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
@@ -391,7 +391,7 @@ def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) ->
 
 
 def renew_boot(channel: Attached) -> None:
-    """Stores the id of this boot, if the file has another one (spec 5.5). The caller holds the control lock."""
+    """Stores the id of this boot, if the file has another (spec/channel.md 5.5). The caller holds the control lock."""
     at = channel.header.control_offset + layout.CONTROL_BOOT_ID
     try:
         boot = channel.identity.this_boot().bytes
@@ -438,7 +438,7 @@ def consistent_count(header: Header, memory: Memory, ring: int) -> tuple[int, in
 
 
 def count_of(header: Header, memory: Memory, ring: int, position: int) -> int:
-    """Returns how many messages lie below a gate's position (spec 6.5), or -1."""
+    """Returns how many messages lie below a gate's position (spec/channel.md 6.5), or -1."""
     if header.foreign == "publisher":
         return layout.COUNT_UNKNOWN  # Agrona counts nothing
     trailer, best = header.trailer(ring), None
@@ -465,7 +465,7 @@ def messages_after(header: Header, memory: Memory, ring: int, gate: int) -> int:
 
 
 def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list[tuple[int, int, int]]:
-    """Joins a subscriber slot to the chosen rings at their ends (spec 6.4). Returns its cursors."""
+    """Joins a subscriber slot to the chosen rings at their ends (spec/channel.md 6.4). Returns its cursors."""
     header, memory = channel.header, channel.memory
     try:
         for ring in header.rings_of(slot):
@@ -500,7 +500,7 @@ def join(channel: Attached, slot: int, chosen: list[int], is_kept: bool) -> list
 
 
 def resume(channel: Attached, gates: dict[int, int]) -> list[tuple[int, int]]:
-    """Resumes a kept slot at its gates (spec 6.5). Returns (ring, position) of each gate."""
+    """Resumes a kept slot at its gates (spec/channel.md 6.5). Returns (ring, position) of each gate."""
     header, memory = channel.header, channel.memory
     cursors = []
     for ring, gate in gates.items():

@@ -62,7 +62,7 @@ class Subscriber(_core.Subscriber, Reader):
         """Closes the subscriber and gives up its kept slot, which then holds no publisher back.
 
         Raises InvalidArgumentError for an inbox, whose slot is always kept, and if the publisher is a stock Agrona
-        process, which needs the slot's position (spec 6.15).
+        process, which needs the slot's position (spec/channel.md 6.15).
         """
         self._check_idle()
         if self._channel.foreign:

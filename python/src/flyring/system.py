@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files, folders and locks: the calls to the operating system (spec 3.1, 3.2, 5.1)."""
+"""Files, folders and locks: the calls to the operating system (spec/channel.md 3.1, 3.2, 5.1)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def failed(call: str, error: OSError, path: str) -> OSError:
 
 
 def open_file(path: str, read_only: bool = False) -> File:
-    """Opens an existing channel's file for reading and, unless ``read_only``, for writing (spec 3.3)."""
+    """Opens an existing channel's file for reading and, unless ``read_only``, for writing (spec/channel.md 3.3)."""
     access = os.O_RDONLY if read_only else os.O_RDWR
     try:
         file = File(path, access | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -201,7 +201,7 @@ def reserve(file: File, length: int, path: str) -> None:
 
 
 def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool) -> None:
-    """Checks that a channel may lie on this file system (spec 3.1). UnsuitableFileSystemError."""
+    """Checks that a channel may lie on this file system (spec/channel.md 3.1). UnsuitableFileSystemError."""
     if any_file_system:
         return
     kind = file_system_type(file.fileno())
@@ -220,7 +220,7 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
 
 
 def remove(path: str, around: Callable[[], AbstractContextManager[None]]) -> None:
-    """Removes a channel's name (spec 3.2), within ``around()``."""
+    """Removes a channel's name (spec/channel.md 3.2), within ``around()``."""
     check_folder(path, create=False)
     try:
         file = File(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -250,7 +250,7 @@ def remove(path: str, around: Callable[[], AbstractContextManager[None]]) -> Non
 
 
 def new_lock(file: File, path: str) -> File:
-    """Opens the attached file again, for a file description with locks of its own (spec 5.1)."""
+    """Opens the attached file again, for a file description with locks of its own (spec/channel.md 5.1)."""
     try:
         return file.reopen()
     except OSError as error:
@@ -278,7 +278,7 @@ def is_locked(lock: File, at: int, path: str) -> bool:
 
 
 def test_locks(file: File, path: str) -> None:
-    """Tests that a lock taken through one file description is seen through another (spec 5.1)."""
+    """Tests that a lock taken through one file description is seen through another (spec/channel.md 5.1)."""
     at = layout.HEADER_LENGTH + layout.CONTROL_LOCK_TEST
     first, second = new_lock(file, path), new_lock(file, path)
     try:

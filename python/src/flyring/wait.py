@@ -22,13 +22,13 @@ two tries. ``backoff``: like ``yield`` for a hundred tries, then sleep between t
 
 
 def check_wait(wait: object) -> None:
-    """Checks the argument before anything is taken or changed. InvalidArgumentError."""
+    """Raises InvalidArgumentError unless ``wait`` is a value of :data:`Wait`."""
     if wait not in get_args(Wait):
         raise InvalidArgumentError("wait", 'must be "block", "spin", "yield" or "backoff"')
 
 
 def check_timeout(timeout: float | None) -> float:
-    """Returns the timeout in seconds; infinity for None. InvalidArgumentError."""
+    """Returns the timeout in seconds, infinity for None. Raises InvalidArgumentError if it is below 0 or NaN."""
     if timeout is None:
         return math.inf
     if not timeout >= 0:

@@ -109,7 +109,7 @@ class Worker(_core.Worker, Closing):
             return self._readable
 
     def _check_replaced(self) -> None:
-        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name (spec/channel.md 6.13). Called by the core."""
         self._channel._check_replaced()
 
     def _recover_returns(self) -> None:

@@ -13,7 +13,7 @@
    are not in here. */
 #include "publisher.h"
 
-/* The clock stands still: nobody is held back long enough to look for the dead,
+/* The clock stands still: no publisher is held back long enough to look for the dead,
  * which would need a file and locks. */
 static int64_t no_time(void)
 {

@@ -59,8 +59,8 @@ inline bool exchange_gate(std::int64_t* gate, std::int64_t was, std::int64_t pos
 }
 
 /// Adopts the jobs of slot `it` on one ring for slot `me` (adopt 1 to 6). Tries the control lock through `description`,
-/// that of slot `me`. lost() returns whether the caller has lost its own slot; made_room(ring) wakes producers. Empty:
-/// there is nothing to adopt, or not this time.
+/// that of slot `me`. lost() returns whether the caller has lost its own slot; made_room(ring) wakes producers. Returns
+/// nothing if there is no job to adopt, or if another process has the control lock.
 template <typename Lost, typename MadeRoom>
 std::optional<Batch> adopt_from(const ChannelFile& file, const Fd& description, std::uint32_t me, std::uint32_t it,
                                 std::uint32_t index, Lost&& lost, MadeRoom&& made_room) {

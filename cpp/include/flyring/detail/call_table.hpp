@@ -12,7 +12,7 @@ namespace flyring::detail {
 /// whose last reference goes returns to this table; if the client is gone, it is deleted.
 class CallTable {
   public:
-    /// Holds a reference to a call.
+    /// Holds a reference to a call and gives it back at the end. With `adopt` it takes over one that the caller has.
     class Hold {
       public:
         enum Adopt { adopt };

@@ -58,7 +58,7 @@ inline Uuid boot_id(const Environment& environment) {
     return environment.boot_id ? *environment.boot_id : parse_uuid(read_small_file("/proc/sys/kernel/random/boot_id"));
 }
 
-/// The wall clock in ns since 1970, or the injected one (10).
+/// The wall clock in ns since 1970, or the time that a test has injected (10).
 inline std::int64_t wall_clock(const Environment& environment) {
     return environment.now ? *environment.now : clock_ns(CLOCK_REALTIME);
 }
@@ -83,6 +83,7 @@ enum class Purpose { write, read };
 inline void check_file_system(const Fd& fd, const std::string& path, bool any, Purpose purpose) {
     constexpr std::uint64_t btrfs = 0x9123683e;
     constexpr std::uint64_t overlay = 0x794c7630;
+    // tmpfs, ramfs, ext2 to ext4, XFS, overlay
     constexpr std::uint64_t allowed[] = {0x01021994, 0x858458f6, 0xef53, 0x58465342, overlay};
     if (any) return;
     struct statfs status{};
@@ -136,7 +137,7 @@ struct ChannelFile {
         if (read_only) throw AccessDenied(path, "the channel was opened read-only; open it for writing to do this");
     }
 
-    /// Throws InvalidArgument unless `possible`, for what a foreign slot rules out (6.15).
+    /// Throws InvalidArgument (foreign) unless `possible`: for verbs that a foreign end rules out (6.15).
     static void check_foreign(bool possible, const char* why) {
         if (!possible) throw InvalidArgument("foreign", why);
     }
@@ -177,7 +178,7 @@ struct ChannelFile {
     bool always_kept(std::uint32_t slot) const noexcept { return is_service() && slot == 0; }
     /// Only in a queue: the number of jobs that changed hands (spec/queue.md 2).
     std::int64_t* handovers() const noexcept { return word_at<std::int64_t>(control(), layout::CONTROL_HANDOVERS); }
-    /// Not 0: check whether the channel was replaced (6.13).
+    /// A hint: if it is not 0, check whether the channel was replaced (6.13).
     std::int32_t* successor() const noexcept { return word_at<std::int32_t>(control(), layout::CONTROL_SUCCESSOR); }
     std::uint64_t publisher_slot_offset(std::uint32_t slot) const noexcept {
         return header.control_offset() + layout::CONTROL_SLOTS + layout::CONTROL_SLOT_LENGTH * slot;
@@ -208,8 +209,8 @@ struct ChannelFile {
     }
 };
 
-/// P and S of a channel with these options. A queue has one publisher slot more than producers, and one subscriber slot
-/// more than workers.
+/// The numbers of publisher slots (P) and subscriber slots (S) with these options. A queue has one publisher slot more
+/// than producers, and one subscriber slot more than workers. A service has two publisher slots a client.
 inline std::uint32_t publishers_of(const Options& options) noexcept {
     if (options.kind == Kind::queue) return options.producers.value_or(layout::DEFAULT_PRODUCERS) + 1;
     if (options.kind == Kind::service) return 2 * options.clients.value_or(layout::DEFAULT_CLIENTS);
@@ -295,7 +296,7 @@ inline Header check_options(const Options& options) {
     return header;
 }
 
-/// A new file without a name; or one with a temporary name, which the destructor removes.
+/// A new file without a name. On a file system without O_TMPFILE it has a temporary name, which the destructor removes.
 class UnnamedFile {
   public:
     explicit UnnamedFile(const std::string& path) : path_(path) {

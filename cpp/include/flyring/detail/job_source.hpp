@@ -7,7 +7,8 @@
 #include "flyring/detail/readers.hpp"
 #include "flyring/detail/ring.hpp"
 
-// One ring of a queue, as a worker takes jobs from it (spec/queue.md 3).
+// One ring of a queue, as a worker takes jobs from it (spec/queue.md 3). A comment like "take 2" names a step there;
+// "publish 6" is a step of spec/channel.md 6.1.
 
 namespace flyring::detail {
 
@@ -22,11 +23,11 @@ struct JobSource {
     Ring ring;             // read-only
     std::int64_t* shared;  // gate[0]
     std::int64_t* gate;    // this worker's gate
-    std::int32_t least;    // least length of a job's record; longer on the returns ring, for the prefix
-    bool returns;
-    bool corrupt;  // not looked at any more
+    std::int32_t least;    // the shortest valid record of a job; includes the prefix that the returns ring adds
+    bool returns;          // whether this is the returns ring
+    bool corrupt;          // an invalid record was found, so the ring is skipped
 
-    /// How often one turn passes over padding or loses a job to another worker, at most.
+    /// The most attempts of one take(). An attempt fails at padding, or if another worker takes the job.
     static constexpr int tries = layout::LOSSY_TRIES;
 
     JobSource(const Ring& readable, std::int64_t* shared_gate, std::int64_t* own_gate, bool returns_ring) noexcept
@@ -44,8 +45,8 @@ struct JobSource {
         return !ring.is_position(p) || load_acquire(ring.length_at(p)) > 0;  // pairs with publish 6
     }
 
-    /// Takes up to `limit` jobs, which lie in [position, end) (take 1 to 3). On `bad`, `reason` says what is wrong at
-    /// `position`. made_room() wakes producers.
+    /// Takes up to `limit` jobs (take 1 to 3), and sets `position` and `end` to where they lie. On `bad`, `reason` says
+    /// what is wrong at `position`. Calls made_room(), which wakes producers, where it frees space without a job.
     template <typename MadeRoom>
     [[gnu::always_inline]] inline Found take(int limit, std::int64_t& position, std::int64_t& end, const char*& reason,
                                              MadeRoom&& made_room) const {
@@ -83,7 +84,7 @@ struct JobSource {
                 end = e;
                 return Found::jobs;
             }
-            store_release(gate, layout::NOT_GATING);  // take 3: -1 between two announcements
+            store_release(gate, layout::NOT_GATING);  // take 3: withdraws the announcement before the next one
             made_room();
         }
         return Found::nothing;
@@ -101,8 +102,8 @@ struct JobSource {
         return type == layout::TYPE_PADDING || type == layout::TYPE_OWNER ? nullptr : "a record has an unknown type";
     }
 
-    /// Take 1 for an invalid record: sets `reason`. False: another worker took it meanwhile, and the place was written
-    /// again.
+    /// Returns whether the record is really invalid, and sets `reason` (take 1). False: another worker took the job
+    /// meanwhile, and a producer wrote over its place.
     [[gnu::cold, gnu::noinline]] bool is_refused(std::int64_t position, const char*& reason,
                                                  const char* wrong) const noexcept {
         acquire_fence();  // the loads of the record come before this one of gate[0]
@@ -122,7 +123,7 @@ struct JobSource {
             const std::int32_t length = load_acquire(words.length_at(end));  // pairs with publish 6
             const std::int32_t type = load_relaxed(words.type_at(end));
             const std::int64_t next = next_record(end, words.align(length), stride);
-            // Nothing there, or no job. An invalid record is reported when it comes first.
+            // No record, or not a job. An invalid record is reported by the take that begins with it.
             if (length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) || next > last || type <= 0) break;
             end = next;
         }

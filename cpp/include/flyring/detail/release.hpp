@@ -59,8 +59,9 @@ class Returns {
         lock_ = file.publisher_lock(last);
     }
 
-    /// Release 1 to 5, except done, which the caller does. `description`: that of the worker's own slot; locks of one
-    /// description do not conflict. lost() compares the epoch. Throws CorruptRing.
+    /// Copies the job to the end of the returns ring (release 1 to 5). The caller then does `done` for the original.
+    /// `description` is the open file description through which the worker holds its slot's lock; no two workers
+    /// share one. lost() returns whether the worker's epoch has changed. Throws CorruptRing.
     template <typename Lost>
     Released release(const std::string& path, const Fd& description, const JobRecord& job, Lost&& lost) {
         if (try_lock_byte(description, lock_) != 0) return Released::no;  // release 1
@@ -84,7 +85,7 @@ class Returns {
         put(to + layout::RELEASED_ATTEMPTS, more_attempts(job.attempts, 1));
         put(to + layout::RELEASED_ORIGIN_POSITION, job.position);
         copy_job(to + layout::RELEASED_LENGTH, job.payload, job.size);
-        acquire_fence();  // release 4: after the copy; pairs with evict: the epoch before bytes are overwritten
+        acquire_fence();  // release 4: after the copy; pairs with evict, which raises the epoch before an overwrite
         const bool gone = lost();
         RingWriter::set_type(writer_.ring, writer_.end, gone ? layout::TYPE_PADDING : job.type);
         RingWriter::commit(to, length + layout::RECORD_HEADER_LENGTH);  // release 5

@@ -106,7 +106,7 @@ class SubscriberCore final : public Member {
         std::int64_t cursor;
         std::int64_t store_due;  // a cursor at or above this is stored at once
         Sender* sender;          // null: the ring is corrupt
-        std::int64_t count;      // count of the gate's position (6.5)
+        std::int64_t count;      // messages before the gate's position (6.5); COUNT_UNKNOWN: not known
 
         std::int64_t eighth() const noexcept {
             return ring.capacity() / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
@@ -127,7 +127,7 @@ class SubscriberCore final : public Member {
             readers_, next_ring_, limit, last_action_,
             [this, &handler, limit](Reader& reader, int before)
                 __attribute__((always_inline)) { return poll_ring(reader, handler, limit, before); });
-        if constexpr (returns_action<Handler>) {  // no gate store has compared the epoch
+        if constexpr (returns_action<Handler>) {  // an aborted first message stores no gate, so nothing was checked
             if (FLYRING_UNLIKELY(last_action_ == Action::ABORT && !open())) throw_unusable();  // in a forked child
         }
         if (done == 0) {
@@ -228,7 +228,8 @@ class SubscriberCore final : public Member {
         store_relaxed(Ring::count_beside(gate), count);
         store_release(gate, cursor);  // pairs with recompute 2: all reads below it come first
         if (waker_.is_due()) waker_.wake(waiting_bit(reader.ring.index));  // poll 6
-        acquire_fence();  // poll 5; pairs with evict: its epoch before its gates, before bytes are overwritten
+        // Poll 5; pairs with evict, which raises the epoch before it takes the gates and bytes are overwritten.
+        acquire_fence();
         return usable();
     }
 
@@ -309,7 +310,7 @@ inline void SubscriberCore::take_slot(const std::string& name, bool kept, const 
         resumed ? resume(slot, rings) : check_published(rings);
         epoch = words.take(name, file.environment, file.wakes, [] {});
         if (!resumed) {
-            if (kept_) store_release(words.evicting(), 1);  // the gates of half a join are no place to resume
+            if (kept_) store_release(words.evicting(), 1);  // after a death in join, its gates must not be resumed at
             join(slot, rings);
             if (kept) store_release(words.kept(), 1);  // after its gates; pairs with retire
             if (load_acquire(words.evicting()) != 0) store_release(words.evicting(), 0);
@@ -427,7 +428,7 @@ inline void SubscriberCore::resume(std::uint32_t slot, const Rings& asked) {
 inline void SubscriberCore::take_back_gates() noexcept {
     if (!lock_.still_held()) return;
     if (state_->file.header.foreign != Foreign::none) return;           // it cannot be evicted, and the gate stays
-    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // its gates are no place to resume
+    store_release(subscriber_slot(state_->file, slot_).evicting(), 1);  // the next owner must not resume at its gates
     stop_gating(state_->file, slot_);
 }
 

@@ -78,8 +78,8 @@ bool spin_until(std::int64_t time, bool yields, Ready&& ready) {
 /// The turns of one wait. After each turn the caller tries its verb again.
 class Turns {
   public:
-    /// `yields`: a wait for room. It offers the core to others while it spins: a reader that must make room may need
-    /// it.
+    /// `yields` is true for a wait for room: while it spins, it offers the core to others, because a reader that must
+    /// make room may need it.
     Turns(const Member& member, Nanoseconds timeout, Nanoseconds spin, bool yields = false) noexcept
         : member_(member),
           yields_(yields),

@@ -94,7 +94,8 @@ class Records:
             raise InvalidArgumentError("message", f"the template id of {self.name} is 0, which no message can have")
 
     def view(self, run: _core.Message, count: int, header: int, stride: int, length: int, version: int) -> Rows:
-        """Returns the array over a run of records. The core calls it. ``octets`` holds the export of the run."""
+        """Returns an array over a run of records, without a copy. Called by the core. The array refers to ``octets``,
+        which keeps the run's memory in use."""
         octets = self.numpy.frombuffer(run, self.numpy.uint8)
         rows: Rows = self.numpy.ndarray((count,), self.acting_dtype(length, version), octets, header, (stride,))
         return rows
@@ -160,7 +161,8 @@ def records_of(message: type[Message]) -> Records:
 
 
 def fixed_records_of(message: type[Message]) -> Records:
-    """Returns the Records for poll_arrays and offer_array. InvalidArgumentError if the class has no fixed size."""
+    """Returns the Records for poll_arrays and offer_array. Raises InvalidArgumentError if the class has no fixed
+    size."""
     if not isinstance(message, type) or not hasattr(message, "_layout") or not hasattr(message, "TEMPLATE_ID"):
         raise InvalidArgumentError("message", f"must be a message class, not {message!r}")
     records = records_of(message)

@@ -20,7 +20,7 @@ from .parse_types import Types
 
 
 def number_in(element: Element, composite: Composite, name: str) -> Encoded:
-    """Returns the integer that a header must have. Errors name ``element``."""
+    """Returns the integer type ``name`` that a header must have. Raises an error that names ``element`` otherwise."""
     type_ = composite[name].type if name in composite else None
     if type_ is None:
         raise element.error(f'composite "{composite.name}" must have a <type name="{name}"> to be used here')
@@ -105,7 +105,8 @@ class Messages:
 
 
 def types_of_data(element: Element) -> set[str]:
-    """Returns the types that a ``<data>`` uses. sbe-tool gives them no fixed length anywhere."""
+    """Returns the names of types that a ``<data>`` uses. sbe-tool gives such a type no fixed length, wherever it is
+    used."""
     found = {child.get("type") or "" for child in element.children if child.name == "data"}
     return found.union(*(types_of_data(child) for child in element.children if child.name == "group"))
 

@@ -2,8 +2,8 @@
 package io.flyring;
 
 /**
- * A typed message does not match its schema (messages.md 1). The message is consumed; this ring and the other rings go
- * on. Code {@code bad-message}.
+ * A typed message does not match its schema (spec/messages.md 1). The message is consumed; this ring and the other
+ * rings go on. Code {@code bad-message}.
  */
 public final class BadMessageException extends FlyringException {
     private static final long serialVersionUID = 1L;

@@ -18,7 +18,7 @@ final class Copy {
     private Copy() {
     }
 
-    /** Copies a few bytes between ranges that do not overlap, in words; without a loop up to 63 bytes. */
+    /** Copies a few bytes between ranges that do not overlap: blocks of 32 bytes, then the rest without a loop. */
     static void words(long source, long target, int length) {
         long from = source;
         long to = target;

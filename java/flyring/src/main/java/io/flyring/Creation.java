@@ -50,7 +50,7 @@ final class Creation {
             int start = Header.start(ring);
             for (int eighth = 0; eighth < Layout.BOUNDARIES; eighth++) {
                 boolean first = eighth == start / (header.capacity / Layout.BOUNDARIES)
-                    && header.foreign != Foreign.SUBSCRIBER; // 6.15
+                    && header.foreign != Foreign.SUBSCRIBER; // 6.15: Agrona's reader needs -1 at boundary[0]
                 trailer.putLong(Layout.TRAILER_BOUNDARY + eighth * Layout.TRAILER_BOUNDARY_STRIDE,
                     first ? start : Layout.NOT_GATING);
             }

@@ -9,7 +9,8 @@ import org.agrona.DirectBuffer;
 
 /**
  * A server's state for one client: the ring of requests, the requests in hand, and the ring of replies (service.md 5,
- * 10). Methods whose comment says "locked" need the server's lock if there are kept requests.
+ * 10). Methods whose comment says "locked" need the server's lock if there are kept requests. A comment that is only a
+ * number or letter names that step of the procedure in the method's comment.
  */
 final class Lane {
     private static final long LOW = 0xffff_ffffL;
@@ -47,6 +48,7 @@ final class Lane {
     /** The number of messages before the cursor. */
     private long count;
     private long storedGate;
+    /** Up to here an earlier server may have handed requests out (service.md 4). */
     private long repeatEnd;
     private Sender sender;
 

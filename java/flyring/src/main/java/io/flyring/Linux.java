@@ -69,7 +69,7 @@ final class Linux {
     static final int FLOCK_START = 8;
     static final int FLOCK_LENGTH = 16;
 
-    /** struct statfs: f_type at 0, f_bavail at 32, f_frsize at 72; 120 bytes on both architectures. */
+    /** struct statfs: f_type at 0, f_blocks at 16, f_bavail at 32, f_frsize at 72; 120 bytes on both architectures. */
     static final int STATFS_SIZE = 120;
     static final int STATFS_BLOCK_SIZE = 72;
     static final int STATFS_BLOCKS = 16;

@@ -4,7 +4,7 @@ package io.flyring;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Reads a {@link Stats}: takes no lock and writes nothing, so it also works on a channel that is read-only. */
+/** Collects {@link Stats}. It takes no lock and writes nothing, so it works on a channel opened read-only too. */
 final class Look {
     private final Channel channel;
     private final ChannelFile file;
@@ -12,7 +12,7 @@ final class Look {
     private final Memory control;
     private final Slots slots;
     private final List<Memory> trailers;
-    /** The offset of the published position: with a foreign publisher, that of claimed (6.15). */
+    /** The published position's offset in a trailer. A foreign publisher stores only claimed (spec/channel.md 6.15). */
     private final int publishedAt;
 
     Look(Channel channel) {
@@ -79,7 +79,7 @@ final class Look {
         long since = Math.max(0, control.getLongAcquire(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
         long length = Math.max(0, control.getLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
         List<Integer> holders = since > 0 && state == SlotState.LIVE ? holders(slot, trailer, length) : List.of();
-        if (holders.isEmpty()) { // they have made room, and the publisher has not looked yet
+        if (holders.isEmpty()) { // the readers have made room, but the publisher has not looked since
             since = 0;
             length = 0;
         }
@@ -103,7 +103,7 @@ final class Look {
         return List.copyOf(holders);
     }
 
-    /** The messages that slot 0 of a queue or service has not taken (6.5); -1 for workers, which store no counts. */
+    /** Counts the messages that the shared slot 0 has not taken (spec/channel.md 6.5). -1 for workers: not known. */
     private long untaken(int ring, int slot) {
         if (header.isQueue() && slot >= header.firstSubscriber()) {
             return Layout.COUNT_UNKNOWN;

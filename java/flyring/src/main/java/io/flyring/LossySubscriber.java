@@ -379,7 +379,7 @@ public final class LossySubscriber implements AutoCloseable {
      * what was read: the loss is counted, and the subscriber continues as {@link WhenLapped} says.
      *
      * @return true if what was read of the message is valid.
-     * @throws InvalidArgumentException if there was no peek since the last message.
+     * @throws InvalidArgumentException if no message was peeked at since the last call of a method that consumes one.
      * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public boolean valid() {

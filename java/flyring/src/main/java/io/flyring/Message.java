@@ -24,19 +24,19 @@ public final class Message {
         this(ring, new PayloadBuffer(data), Sender.unknown(ring));
     }
 
-    /** Of what a buffer shows that somebody else moves. */
+    /** A message seen through a buffer that the caller moves from message to message. */
     Message(int ring, PayloadBuffer buffer) {
         this(ring, buffer, null);
     }
 
-    /** What is true of what its buffer shows now. */
+    /** Sets type, position and sender of the message that the buffer shows now. */
     void say(int newType, long newPosition, Sender newSender) {
         type = newType;
         position = newPosition;
         sender = newSender;
     }
 
-    /** Who sends what this object shows from now on. */
+    /** Sets the sender of the messages that this object shows from now on. */
     void from(Sender publisher) {
         sender = publisher;
     }

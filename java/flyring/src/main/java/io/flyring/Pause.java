@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.util.concurrent.locks.LockSupport;
 
-/** Short waits. An interrupt does not end the wait; the thread stays interrupted. */
+/** Short waits, also in an interrupted thread: an earlier interrupt does not cut them short, and stays set. */
 final class Pause {
     private Pause() {
     }

@@ -73,7 +73,7 @@ final class Place {
         }
     }
 
-    /** Throws unless the folder belongs to this user and others may not write to it. */
+    /** Throws unless the folder belongs to this user and others may not write to it. A missing folder is no error. */
     static void checkOurs(String folder, int user) {
         Map<String, Object> attributes;
         try {

@@ -163,6 +163,7 @@ final class Sys {
         }
     }
 
+    /** Reserves a file's whole length. (posix_fallocate returns its error number and sets no errno.) */
     static int allocate(int fd, long length) {
         return -posix_fallocate(fd, 0, length);
     }

@@ -121,6 +121,7 @@ final class Sys {
         });
     }
 
+    /** Reserves a file's whole length. (posix_fallocate returns its error number and sets no errno.) */
     static int allocate(int fd, long length) {
         return -call((arena, errno) -> (int) FALLOCATE.invokeExact(errno, fd, 0L, length));
     }

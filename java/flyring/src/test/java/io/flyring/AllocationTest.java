@@ -123,7 +123,7 @@ class AllocationTest {
             Publisher made = channel.publisher(); Publisher second = channel.publisher();
             Worker worker = channel.worker(); Worker other = channel.worker()) {
             second.offer(array);
-            Job held = other.take(); // makes others test whether this worker lives
+            Job held = other.take(); // a job in hand: other workers test whether its owner lives
             assertFew("take and done", allocated(i -> {
                 made.offer(array);
                 Job job = worker.take();
@@ -160,7 +160,7 @@ class AllocationTest {
         assertTrue(bytes < 200_000, what + " allocated " + bytes + " bytes in " + MESSAGES + " jobs");
     }
 
-    /** Asleep, too: both sides sleep where the other one takes longer than they spin. */
+    /** Includes sleeps: each side sleeps when the other takes longer than its spin. */
     @Test
     void callingAndAnsweringDoNotAllocate() throws Exception {
         final int calls = 5000;

@@ -114,7 +114,7 @@ final class FuzzDrive {
         }
     }
 
-    /** Of a service mostly that of the file's boot: of another one all that was asked is nobody's. */
+    /** For a service mostly the boot id of the file: the calls of another boot would be dropped. */
     private Identity identity(Channel opened) {
         return opened.kind() == Kind.SERVICE && random.nextInt(4) > 0 ? new Identity().bootId(file.boot())
             : Identity.REAL;

@@ -189,7 +189,7 @@ final class FuzzFile implements AutoCloseable {
         };
     }
 
-    /** A gate, or of a queue or service what stands beside it, how many jobs have changed hands, or who serves. */
+    /** Changes a gate; in a queue or service also a word beside it, `handovers`, or `serving`. */
     private int gate(SplittableRandom random, int trailer) {
         int at = trailer + Header.gate(shape.isService() ? 0 : random.nextInt(Math.max(1, shape.subscribers)));
         return switch (shape.isQueue() ? random.nextInt(5) : shape.isService() ? 1 + random.nextInt(8) : 0) {

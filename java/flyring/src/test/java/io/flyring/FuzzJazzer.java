@@ -8,7 +8,7 @@ import java.util.SplittableRandom;
 import java.util.zip.CRC32C;
 
 /**
- * The same for Jazzer. Its inputs are whole files, found by coverage:
+ * Fuzzes the binding as {@link FuzzMain} does, but by Jazzer, which finds its inputs by coverage. An input is a file:
  * {@code jazzer --target_class=io.flyring.FuzzJazzer --instrumentation_includes=io.flyring.** CORPUS}, where the corpus
  * is a copy of spec/golden. The actions on an input depend only on its bytes.
  */

@@ -12,12 +12,12 @@ import java.util.SplittableRandom;
 /**
  * Fuzzes the binding: {@code FuzzMain FOLDER SEED FIRST INPUTS SECONDS [MUTANT]}. Input i of a seed is always the same.
  * Ends with status 0 after INPUTS inputs or SECONDS seconds, 1 after a finding, 3 after a hang; a read outside a
- * mapping ends the process with a signal. FOLDER/progress holds the number of the present input (8 bytes).
+ * mapping ends the process with a signal. FOLDER/progress holds the number of the current input (8 bytes).
  */
 public final class FuzzMain {
     /**
-     * The time after which an input counts as hung. It takes far below a millisecond, or as long as the waits of
-     * channel.md 5.1 and 5.2.
+     * The time after which an input counts as hung. An input usually takes far below a millisecond, at most as long as
+     * the waits of channel.md 5.1 and 5.2.
      */
     private static final long HANG_NANOS = 20_000_000_000L;
     private static final long MIX = 0x9E37_79B9_7F4A_7C15L;

@@ -41,7 +41,7 @@ final class FuzzMutants {
         }
     }
 
-    /** An adopter without its check of the record. */
+    /** A worker that adopts a job (spec/queue.md 5) without its check of the record. */
     private static void adopt(FuzzFile file) {
         try (Channel opened = Channel.open(file.path()); Channel channel = FuzzGuard.guarded(opened)) {
             Header header = channel.header();

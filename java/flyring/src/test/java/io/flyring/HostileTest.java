@@ -174,7 +174,7 @@ class HostileTest {
         }
     }
 
-    /** 6.8, 1 bounds the walk of recover: a quarter of the ring and the window. Measured in CPU time. */
+    /** Recover refuses to walk more than a quarter of the ring and the window (channel.md 6.8). Measures CPU time. */
     @Test
     void aHostileClaimedDoesNotKeepTheNextPublisherForLong() {
         int capacity = 32 << 20; // a container's /dev/shm has 64 MiB

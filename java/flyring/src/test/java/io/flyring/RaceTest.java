@@ -240,7 +240,7 @@ class RaceTest {
         assertTrue(valid > 100 && invalid > 0, valid + " valid, " + invalid + " not");
     }
 
-    /** Checks that a subscriber with its slot and epoch still has its gate. */
+    /** Checks that a subscriber whose slot has the same epoch as before still has its gate. */
     private void assertGating(Subscriber subscriber) {
         long gate = channel.trailers().get(0).getLongAcquire(Header.gate(subscriber.slot()));
         boolean standing = channel.control().getLongAcquire(channel.header().subscriberSlot(subscriber.slot()))

@@ -137,7 +137,7 @@ final class StoreByStore {
     }
 
     private static void publishing(List<Scenario> all, Consumer<Process> attach) {
-        for (int left : new int[] {1500, 704, 640, 576, 60}) { // W and an owner record precede the message
+        for (int left : new int[] {1500, 704, 640, 576, 60}) { // cleared space and an owner record precede the message
             for (int[] lengths : new int[][] {{30}, {200}, {1000}}) {
                 Scenario offer = add(all, "offer of " + lengths[0] + ", " + left + " left", lengths);
                 offer.left = left;

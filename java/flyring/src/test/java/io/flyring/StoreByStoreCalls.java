@@ -17,7 +17,7 @@ import java.util.stream.Stream;
 /** Server and clients of a service, stopped after each of their stores: {@code StoreByStoreCalls FOLDER}. */
 final class StoreByStoreCalls extends StoreDeaths<StoreByStoreCalls.Talk> {
     private static final int CAPACITY = 4096;
-    private static final int ASKED = 3; // calls that are under way before
+    private static final int ASKED = 3; // calls that are under way before the operation
     private static final int LAPS = 2 * CAPACITY / 64;
     private static final Duration LONG = Duration.ofSeconds(5);
 
@@ -28,13 +28,13 @@ final class StoreByStoreCalls extends StoreDeaths<StoreByStoreCalls.Talk> {
         this.least = least;
     }
 
-    /** A process with a server and a client; calls by their type, from 1. */
+    /** A process with a server and a client. A call is known by its type, from 1. */
     static final class Talk extends StoreDeaths.Process {
         private Server server;
         private Client client;
         private final List<Request> kept = new ArrayList<>();
         private final List<Call> calls = new ArrayList<>();
-        /** Requests that were published, at least; that handlers were given, and whose reply was published. */
+        /** The least number of requests that were published; below: those that handlers got, and that have a reply. */
         private int asked;
         private final Map<Integer, Integer> given = new HashMap<>();
         private final Set<Integer> replied = new HashSet<>();
@@ -73,7 +73,7 @@ final class StoreByStoreCalls extends StoreDeaths<StoreByStoreCalls.Talk> {
         private void give(Request request) {
             given.merge(request.type(), 1, Integer::sum);
             if (!Arrays.equals(bytes(request.type()), request.toByteArray())) {
-                throw new AssertionError("a request that is not whole"); // no exception: that would be its answer
+                throw new AssertionError("a request that is not whole"); // an Exception would become the answer
             }
         }
 
@@ -208,7 +208,7 @@ final class StoreByStoreCalls extends StoreDeaths<StoreByStoreCalls.Talk> {
         }
     }
 
-    /** What was asked before the death, by a client that has gone. */
+    /** Checks the calls from before the death, whose client has gone. */
     private void checkOld(Talk left, Channel channel, Server server) {
         Map<Integer, Integer> again = new HashMap<>();
         for (int i = 0; i < 3; i++) {
@@ -217,7 +217,7 @@ final class StoreByStoreCalls extends StoreDeaths<StoreByStoreCalls.Talk> {
                 again.merge(type, 1, Integer::sum);
                 boolean before = left.given.containsKey(type);
                 if (!Arrays.equals(Talk.bytes(type), request.toByteArray()) || before && !request.repeat()) {
-                    again.merge(-type, 1, Integer::sum); // what is thrown here would be an answer
+                    again.merge(-type, 1, Integer::sum); // an exception here would become the answer
                 }
                 request.reply();
             });

@@ -15,30 +15,30 @@ import java.util.function.Consumer;
 /** The workers and producers of a queue, stopped after each of their stores: {@code StoreByStoreJobs FOLDER}. */
 final class StoreByStoreJobs extends StoreDeaths<StoreByStoreJobs.Crew> {
     private static final int CAPACITY = 4096;
-    private static final int WAITING = 5; // jobs that nobody has taken before
+    private static final int WAITING = 5; // jobs in the ring that no worker has taken
     private static final Duration LONG = Duration.ofSeconds(5);
 
-    /** Jobs that were published before. */
+    /** The number of jobs that were published before the operation. */
     private int before;
 
     private StoreByStoreJobs(Path folder, int alignment) {
         super(folder, alignment);
     }
 
-    /** A process with a worker; jobs by their type, 1 + their number. */
+    /** A process with a worker. A job is known by its type, 1 + its number. */
     static final class Crew extends StoreDeaths.Process {
         private Publisher publisher;
         private Worker worker;
         private Job job;
-        /** What a handler was given, of this process or one that died before. */
+        /** The jobs that handlers got, in this process or in one that died before. */
         private final Set<Integer> begun = new HashSet<>();
         private final Set<Integer> finished = new HashSet<>();
-        /** In whose end, or release, it may have died; 0: in none. */
+        /** The job that it was finishing, or releasing, when it died; 0: none. */
         private int finishing;
         private int releasing;
-        /** Whether it takes: then a job may be a repeat that it only announced. */
+        /** Whether the operation takes jobs: only then may a job come as a repeat. */
         private boolean takes;
-        /** Whether it adopts: until it has taken the other one's gate away both announce the job. */
+        /** Whether the operation adopts jobs: before its last store the gates of both workers stand for the job. */
         private boolean adopts;
         private int published;
 
@@ -77,7 +77,7 @@ final class StoreByStoreJobs extends StoreDeaths<StoreByStoreJobs.Crew> {
             need(job.release(), "the release found no room");
         }
 
-        /** Another worker takes so many, and dies with the first of them. */
+        /** Lets another worker take up to {@code limit} jobs and die while it handles the first. */
         private void dieInAJob(int limit) {
             Worker other = channel.worker();
             IllegalStateException killed = new IllegalStateException("killed");
@@ -238,7 +238,7 @@ final class StoreByStoreJobs extends StoreDeaths<StoreByStoreJobs.Crew> {
         }
     }
 
-    /** A lap and a half of the next producer's jobs, one of which is given back; then the queue has ended. */
+    /** Passes a lap and a half of jobs of the next producer, one of which is released. Then the queue has ended. */
     private void goOn(Channel channel, Worker one, Worker two) {
         try (Publisher next = channel.publisher("pub")) {
             long end = next.position() + CAPACITY * 3 / 2;

@@ -20,7 +20,7 @@ class StoreByStoreTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** Runs a class with the counting classes in front of the class path; returns its output lines. */
+    /** Runs a class with the store-counting classes of {@link Stores} first in the class path; returns its output. */
     private List<String> run(Class<?> main, String... arguments) throws Exception {
         Path classes = Files.createDirectory(rings.folder().resolve("counting"));
         int stores = Stores.build(Rings.spec("../java/flyring/src/main").normalize(), classes);
@@ -58,7 +58,7 @@ class StoreByStoreTest {
         System.out.println(last);
         assertTrue(last.startsWith("done: ") && lines.size() > 20, last);
         for (String line : lines.subList(0, lines.size() - 1)) {
-            boolean nothing = line.contains("after an evict"); // who was evicted stores nothing more
+            boolean nothing = line.contains("after an evict"); // an evicted worker or client stores nothing more
             assertTrue(line.matches(nothing ? ".*: 0 stores" : ".*: [1-9][0-9]* stores"), line);
         }
     }

@@ -10,11 +10,11 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 
 /**
- * Stops one operation after its k-th store to the channel, for every k, and has a fresh attachment look at what it
- * left: what {@link StoreByStore} does with publishers and subscribers, for what queues and services have. Run by
+ * Stops one operation after its k-th store to the channel, for every k, and checks from a new attachment what it left.
+ * {@link StoreByStore} does this for publishers and subscribers, this class for queues and services. Run by
  * {@link StoreByStoreTest} with counting copies of the memory classes.
  *
- * @param <P> what dies.
+ * @param <P> the process that dies: a channel, and the objects made from it.
  */
 abstract class StoreDeaths<P extends StoreDeaths.Process> {
     final Path path;
@@ -27,17 +27,17 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
         this.alignment = alignment;
     }
 
-    /** A channel, and what was made of it. */
+    /** The process that dies: a channel, and the objects made from it. */
     static class Process {
         final Channel channel;
-        /** Whether the operation came to its end. */
+        /** Whether the operation has returned. */
         boolean ended;
 
         Process(Channel channel) {
             this.channel = channel;
         }
 
-        /** What the kernel does: the locks of everything that is open go; nothing else is done. */
+        /** Does what the kernel does at a death: drops the locks of everything that is open, and nothing else. */
         void die() throws IOException, ReflectiveOperationException {
             Field seats = Channel.class.getDeclaredField("seats");
             seats.setAccessible(true);
@@ -45,7 +45,7 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
                 ((Seat) seat).abandon();
             }
             try (Stream<Path> descriptors = Files.list(Path.of("/proc/self/fd"))) {
-                for (Path descriptor : descriptors.toList()) { // of places that were being taken
+                for (Path descriptor : descriptors.toList()) { // locks of slots that were just being taken
                     Path info = Path.of("/proc/self/fdinfo", descriptor.getFileName().toString());
                     if (Files.exists(info) && Files.readString(info).contains("lock:")) {
                         Sys.closeFile(Integer.parseInt(descriptor.getFileName().toString()));
@@ -56,7 +56,7 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
         }
     }
 
-    /** What goes before an operation, and the operation. */
+    /** An operation, and its preparation. */
     record Scenario<P>(String name, Consumer<P> prepare, Consumer<P> act) {
     }
 
@@ -65,7 +65,7 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
 
     abstract P process(Channel opened);
 
-    /** Everything that must hold after a death. */
+    /** Checks what must hold after a death of {@code left}. The channel is attached to a copy of its file. */
     abstract void check(P left, Channel channel) throws Exception;
 
     static void need(boolean good, String what) {
@@ -82,7 +82,7 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
         return points;
     }
 
-    /** For every k; prints how many stores the operation has. */
+    /** Runs the scenario for every k; prints the number of the operation's stores. */
     final void run(Scenario<P> scenario) throws Exception {
         Files.deleteIfExists(path);
         base();
@@ -95,10 +95,10 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
         System.out.println(scenario.name + ", alignment " + alignment + ": " + all + " stores");
     }
 
-    /** Once, up to a store; returns how many there were. */
+    /** Runs the scenario once, up to a store; returns the number of stores that were made. */
     private int once(Scenario<P> scenario, long limit, int all) throws Exception {
         Path left = path.resolveSibling("left.ring");
-        Files.deleteIfExists(path); // another file: who had the last one cannot disturb this
+        Files.deleteIfExists(path); // makes a new file, which objects of the last run do not have open
         Files.write(path, bytes);
         P process = process(Channel.open(path.toString()));
         int stores = 0;

@@ -158,7 +158,7 @@ class TypedTest {
         publisher.offer(new byte[7], 0, 7, 1);
         publisher.offer(new byte[0], 0, 0, 2);
         raw(1, 62, 1, 8, 1, 62);
-        raw(1, 62, 2, 8, 1, 10); // schema before template before block
+        raw(1, 62, 2, 8, 1, 10); // wrong in three ways: the schema is checked before the template, then the block
         raw(1, 62, 2, 7, 1, 10);
         raw(1, 63, 1, 7, 1, 62);
         raw(1, 65535, 1, 7, 1, 62);

@@ -21,8 +21,7 @@ public class StressGate {
     }
 
     /**
-     * A full ring: three long messages and one up to 64 bytes before the limit; the next one needs the place of the
-     * first.
+     * Fills a ring with three long messages and a shorter one. The next message needs the place of the first.
      */
     abstract static class Base {
         final SharedRing shared;
@@ -55,7 +54,7 @@ public class StressGate {
         }
     }
 
-    /** The shipped reader. */
+    /** Flyring's own reader. */
     @JCStressTest
     @Outcome(id = {"0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "the message was whole until it was given up")
     @Outcome(expect = Expect.FORBIDDEN, desc = "overwritten while it was read")

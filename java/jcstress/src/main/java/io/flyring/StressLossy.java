@@ -48,7 +48,7 @@ public class StressLossy {
             shared.publish(SharedRing.LONG);
         }
 
-        /** The first number for a message that counts as delivered. */
+        /** Counts a message as delivered and checks it. Returns the first number. */
         int delivered(PayloadBuffer payload) {
             long expected = first + delivered + shared.lossy().lostMessages(0) - lostBefore;
             delivered++;

@@ -18,7 +18,7 @@ import java.time.Duration;
  * outstanding=N} calls are under way, and every answer is compared. The handler answers with what it got.
  */
 final class FlyringService extends Contender {
-    /** Who spins never sleeps: a wait looks for as long as it takes. */
+    /** How long a wait spins that must not sleep: longer than any run takes. */
     private static final Duration SPIN = Duration.ofHours(1);
     private static final int TYPE = 1;
 

@@ -5,7 +5,7 @@ import java.nio.ByteOrder;
 import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
-/** Block length, template id, schema id, version; uint16 each, big endian. */
+/** SBE's usual message header in big endian: block length, template id, schema id, version; uint16 each. */
 final class BigEndianHeader implements MessageHeader {
     private static final int LENGTH = 8;
 

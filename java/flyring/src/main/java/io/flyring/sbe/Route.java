@@ -46,7 +46,7 @@ final class Route<D extends MessageDecoderFlyweight> {
         this.header = header;
     }
 
-    /** Chooses the handler of a template's messages. */
+    /** Registers the handler of a template's messages. */
     static <D extends MessageDecoderFlyweight> void add(Int2ObjectHashMap<Route<?>> routes, D decoder,
         TypedHandler<? super D> handler, MessageHeader header) {
         if (decoder.sbeTemplateId() < 1) {

@@ -55,7 +55,7 @@ final class Jobs {
         return workers.get(Operations.known(workers, request, "worker"));
     }
 
-    /** The job in hand; a job that is done already throws that itself. */
+    /** Returns the job of the worker's last take. If it is done already, its own methods throw. */
     private Job job(Request request) {
         worker(request);
         Job job = taken.get(request.text("worker"));

@@ -141,7 +141,7 @@ final class PublishStream {
         return 1;
     }
 
-    /** Claims space for the stream's present message; null if the time is over. */
+    /** Claims space for the stream's current message; null if the time is over. */
     private Claim claim() {
         if (blocks) {
             Claim[] open = new Claim[1];

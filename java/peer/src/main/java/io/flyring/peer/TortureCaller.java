@@ -43,7 +43,7 @@ final class TortureCaller extends TortureWorker {
         warmUp();
     }
 
-    /** Produces each end of a call once, in a separate service: loading classes would be measured as a wait. */
+    /** Lets calls end in each common way, in a separate service. Later, loading classes would be measured as a wait. */
     private void warmUp() {
         String path = orders.get("side") + ".warm";
         byte[] bytes = new byte[1];
@@ -137,7 +137,7 @@ final class TortureCaller extends TortureWorker {
     }
 
     private void await(Client client, Duration timeout) {
-        if (fault("deaf", 4)) { // more often than others: few calls expire meanwhile
+        if (fault("deaf", 4)) { // more often than other faults: few calls expire during one sleep
             nap(600_000_000);
         }
         enter(Phase.AWAITING, 200);
@@ -160,7 +160,7 @@ final class TortureCaller extends TortureWorker {
         }
     }
 
-    /** The next call, logged. */
+    /** Prepares the next call and logs it. */
     private Asked next(Client client, boolean stream) {
         long number = calls++;
         Duration timeout = below(4) == 0 ? TIMEOUTS[below(TIMEOUTS.length)] : Publisher.FOREVER;

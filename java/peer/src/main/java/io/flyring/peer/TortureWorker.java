@@ -63,7 +63,7 @@ abstract class TortureWorker {
         channel = Channel.open(path, new OpenOptions().readOnly(orders.get("role").equals("lossy")));
     }
 
-    /** The phase in which the worker is killed; the order is that of side.py. */
+    /** What the worker does, for the driver, which kills it in any phase. The order is that of side.py. */
     enum Phase {
         NONE, WORKING, TAKING, RECOVERING, OFFERING, CLAIMING, WRITING, COMMITTING, ABORTING, IN_BATCH, HELD_BACK,
         CLOSING, JOINING, RESUMING, POLLING, HANDLING, IDLE, LEAVING, FORGETTING, STARTING, READING, EVICTING, COUNTING,
@@ -183,7 +183,7 @@ abstract class TortureWorker {
         return orders.get("fault").equals(name) && ++faults % every == 0;
     }
 
-    /** Spins for 20 us. A gap in this comes from the machine or the JVM, because nothing else runs in this thread. */
+    /** Spins for 20 us. The thread does nothing else, so a gap is time that the machine or the JVM took. */
     final void spin() {
         long begin = System.nanoTime();
         long last = begin;
