@@ -143,7 +143,14 @@ def passes_in_cpp(test, folder):
         built(["c++", "-std=c++17", "-O2", "-static", include, *child, "-o", folder / "child"], folder)
         return of_steps(test.removeprefix("steps "), "--child", folder / "child")
     tests, (base, name) = ROOT / "cpp" / "test", test.split(": ")
-    sources = [tests / f"{base}_test.cpp", tests / "support.cpp", "-lgtest", "-lgtest_main", "-ldl"]
+    sources = [
+        tests / f"{base}_test.cpp",
+        tests / "support.cpp",
+        tests / "faults.cpp",
+        "-lgtest",
+        "-lgtest_main",
+        "-ldl",
+    ]
     spec = f'-DFLYRING_SPEC_DIR="{ROOT}/spec"'
     built(
         ["c++", "-std=c++17", "-O0", "-pthread", include, f"-I{tests}", spec, *sources, "-o", folder / "test"], folder
