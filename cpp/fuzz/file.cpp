@@ -12,6 +12,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "../stress/private_folder.hpp"
+
 namespace fuzz {
 
 using namespace flyring;
@@ -23,8 +25,8 @@ static constexpr std::size_t largest = std::size_t{1} << 20;
     std::abort();
 }
 
-File::File() : folder_("/dev/shm/flyring-fuzz-XXXXXX") {
-    if (::mkdtemp(folder_.data()) == nullptr) stop("mkdtemp");
+File::File() : folder_(private_folder::make("flyring-fuzz")) {
+    if (folder_.empty()) stop("mkdtemp");
     path_ = folder_ + "/c.ring";
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd_ < 0) stop("open");

@@ -13,6 +13,8 @@
 #include <string>
 #include <thread>
 
+#include "private_folder.hpp"
+
 // Messages that can be checked one by one: length, type and every byte follow from the sequence.
 
 namespace stress {
@@ -34,7 +36,7 @@ inline void pause() {
 class Folder {
   public:
     Folder() {
-        if (::mkdtemp(path_.data()) == nullptr) fail("no folder can be made in /dev/shm");
+        if (path_.empty()) fail("no folder can be made in /dev/shm");
         ::setenv("FLYRING_DIR", path_.c_str(), 1);
     }
     Folder(const Folder&) = delete;
@@ -42,7 +44,7 @@ class Folder {
     ~Folder() { std::filesystem::remove_all(path_); }
 
   private:
-    std::string path_ = "/dev/shm/flyring-stress-XXXXXX";
+    std::string path_ = private_folder::make("flyring-stress");
 };
 
 inline flyring::Options one_ring(std::uint32_t capacity) {

@@ -136,6 +136,27 @@ TEST_F(ServiceSurvivors, old_reply_never_reaches_the_next_client) {
     pair.server.poll(echo);
     EXPECT_EQ(text(again.result(10s)), "third");
     // A cancel of the old client does not reach the new client's call either, because it carries the old epoch.
+
+    // A server that looked at the slot before the next client came, and publishes the reply after that (reply 2).
+    third.start(bytes("late"), 1);
+    pair.server.poll([&](Request& request) { kept.push_back(request.keep()); });
+    const std::int64_t before = third.epoch();
+    third.close();
+    Client fourth = pair.channel.client();
+    ASSERT_EQ(fourth.number(), 0U);
+    Call first = fourth.start(bytes("first"), 1);
+    pair.server.poll(echo);
+    EXPECT_EQ(text(first.result(10s)), "first");
+    Call last = fourth.start(bytes("fourth"), 1);  // it has the same sequence as the late call
+    const flyring::detail::ChannelFile raw = support::raw("c");
+    std::int64_t* const epoch = flyring::detail::subscriber_slot(raw, 1).epoch();
+    __atomic_store_n(epoch, before, __ATOMIC_RELEASE);
+    kept[1].reply(bytes("for the old one"));
+    __atomic_store_n(epoch, fourth.epoch(), __ATOMIC_RELEASE);
+    EXPECT_EQ(fourth.poll(), 0);
+    EXPECT_EQ(fourth.late(), 1);
+    pair.server.poll(echo);
+    EXPECT_EQ(text(last.result(10s)), "fourth");
 }
 
 TEST_F(ServiceSurvivors, reply_without_room_leaks_nothing) {

@@ -6,31 +6,9 @@ import os
 import signal
 import struct
 import sys
-import uuid
 
 import flyring
-from flyring._identity import Identity
-
-IDENTITY = Identity(
-    channel_id=uuid.UUID(bytes=b"\x11" + bytes(15)),
-    boot_id=uuid.UUID(bytes=b"\x22" + bytes(15)),
-    created_at=1_000_000_000,
-    now=2_000_000_000,
-    monotonic=3_000_000_000,
-    pid=1002,
-)
-
-
-def mark():
-    signal.raise_signal(signal.SIGTRAP)
-
-
-def length_of(sequence):
-    return 8 + 5 * sequence % 41
-
-
-def payload(sequence, length):
-    return bytes((31 * sequence + 3 * i) % 251 for i in range(length))
+from plan import IDENTITY, LOST_STATUS, length_of, mark, payload
 
 
 class Sender:
@@ -231,7 +209,16 @@ class Run:
 
 def main():
     operation, path, sequence, *lengths = sys.argv[1:]
-    getattr(Run(path, int(sequence), [int(length) for length in lengths]), operation.replace("-", "_"))()
+    run = Run(path, int(sequence), [int(length) for length in lengths])
+    if operation.startswith("service-"):
+        from child_service import Talk
+
+        operation = operation.removeprefix("service-")
+        run = Talk(run)
+    try:
+        getattr(run, operation.replace("-", "_"))()
+    except flyring.SlotLostError:
+        sys.exit(LOST_STATUS)
 
 
 main()

@@ -81,7 +81,9 @@ class Program {
             test(scenario.name, [&] { one(scenario); });
         }
         for (const ServiceScenario& scenario : steps::service_scenarios()) {
-            if (chosen(scenario.name)) test(scenario.name, [&] { one(scenario); });
+            if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            if (scenario.only_full && !arguments_.full) continue;
+            test(scenario.name, [&] { one(scenario); });
         }
         if (arguments_.states.empty()) {
             for (const Scenario& scenario : steps::scenarios()) {
@@ -194,15 +196,17 @@ class Program {
                    steps::make_service_base(arguments_.setup.path, scenario.alignment, scenario.least);
     }
 
-    /// As check_all, of a queue or a service. Returns how often a child was stopped and went on.
+    /// As check_all, of a queue or a service. Returns how often a child was stopped and went on. A Python child takes
+    /// long to start; only the full form stops it at each point.
     template <typename AnyCase>
-    std::size_t check_and_stop(const AnyCase& test, const std::set<std::size_t>& points) {
+    std::size_t check_and_stop(const AnyCase& test, const std::set<std::size_t>& points, bool python) {
         std::size_t stopped = 0;
         for (const std::size_t k : test.recording().kill_points) {
             at_ = k;
             if (test.recording().changed(k)) test.check_copy(k);
             if (points.count(k) == 0) continue;
             test.check_kill(k);
+            if (python && !arguments_.full && random_() % 3 != 0) continue;
             if (test.check_stop(k)) ++stopped;
         }
         return stopped;
@@ -214,8 +218,8 @@ class Program {
         if (scenario.adopted_from) return {all.begin(), all.end()};
         return choose(recording, arguments_, scenario.python, random_, stopping_short);
     }
-    std::set<std::size_t> points_of(const ServiceScenario&, const Recording& recording) {
-        return choose(recording, arguments_, false, random_, stopping_short);
+    std::set<std::size_t> points_of(const ServiceScenario& scenario, const Recording& recording) {
+        return choose(recording, arguments_, scenario.python, random_, stopping_short);
     }
 
     void one(const QueueScenario& scenario) { check_one<QueueCase>(scenario, made_base(scenario)); }
@@ -232,7 +236,7 @@ class Program {
             steps::write_states(arguments_.states + "/" + scenario.name, recording);
         } else {
             points = points_of(scenario, recording);
-            stopped = check_and_stop(test, points);
+            stopped = check_and_stop(test, points, scenario.python);
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
         if (stopped != 0) std::printf("%-26s and goes on: %zu times\n", "  stopped", stopped);
@@ -245,7 +249,7 @@ class Program {
             try {
                 const AnyCase test(arguments_.setup, scenario, made_base(scenario), false,
                                    arguments_.setup.child + "-" + fault.name);
-                check_and_stop(test, points_of(scenario, test.recording()));
+                check_and_stop(test, points_of(scenario, test.recording()), scenario.python);
             } catch (const steps::Wrong& wrong) {
                 std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
                             scenario.name.c_str(), wrong.what());

@@ -14,12 +14,19 @@ ServiceCase::ServiceCase(const Setup& setup, const ServiceScenario& scenario, co
       base_(base),
       child_(child.empty() ? setup.child : child),
       alone_(alone),
-      recorder_(setup, command(), false,
+      recorder_(setup, command(), scenario.python,
                 [this] { return std::make_shared<ServiceStage>(setup_.path, base_, !alone_); }) {}
 
 std::vector<std::string> ServiceCase::command() const {
+    std::vector<std::string> words;
+    if (scenario_.python) {
+        words = {setup_.python, "-s", setup_.script};
+    } else {
+        words = {child_};
+    }
     const std::int64_t sequence = Image(base_).trailer(0, layout::TRAILER_MESSAGES_BEGUN);
-    return {child_, scenario_.operation, setup_.path, std::to_string(sequence)};
+    words.insert(words.end(), {scenario_.operation, setup_.path, std::to_string(sequence)});
+    return words;
 }
 
 void ServiceCase::check_left(const Bytes& left, const Bytes& begun) const {

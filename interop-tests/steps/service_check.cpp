@@ -269,6 +269,36 @@ class Everybody {
     Clock::time_point deadline_ = Clock::now() + patience;
 };
 
+using CallId = std::pair<std::uint32_t, std::uint32_t>;  // epoch of the client, sequence
+
+/// The prefixes of what was committed after the base: a record with its length has its prefix, too (section 2).
+void check_prefixes(const Image& image, const Image& base, const std::vector<RequestIn>& requests,
+                    const std::vector<ReplyIn>& replies) {
+    const auto is_new = [&](std::uint32_t epoch, std::uint32_t slot) {
+        const std::uint64_t word = image.subscriber_slot(slot) + layout::SUBSCRIBER_SLOT_EPOCH;
+        return epoch > base.get<std::uint32_t>(word) && epoch <= image.get<std::uint32_t>(word);
+    };
+    std::map<std::uint32_t, std::uint32_t> last;  // by epoch: the sequence of the last call
+    std::set<CallId> calls;
+    for (const RequestIn& one : requests) {
+        require(is_new(one.client_epoch, 1) && is_new(one.server_epoch, 0), at(one) + "has the epochs of another lap");
+        std::uint32_t& sequence = last[one.client_epoch];
+        if (one.operation != layout::REQUEST_OPERATION_CALL) {
+            require(one.sequence >= 1 && one.sequence <= sequence, at(one) + "is for no call");
+            continue;
+        }
+        ++sequence;
+        require(one.sequence == sequence, at(one) + "has another sequence: " + std::to_string(one.sequence));
+        require(one.payload == payload(0, one.type - 1, one.payload.size()), at(one) + "has other bytes");
+        calls.insert({one.client_epoch, one.sequence});
+    }
+    for (const ReplyIn& reply : replies) {
+        require(calls.count({reply.client_epoch, reply.sequence}) != 0,
+                "a reply to call " + std::to_string(reply.sequence) + " of client epoch " +
+                    std::to_string(reply.client_epoch) + ", which was not made");
+    }
+}
+
 }  // namespace
 
 ServiceStage::ServiceStage(const std::string& place, const Bytes& bytes, bool lives)
@@ -320,15 +350,17 @@ void check_left(const Image& image, const Image& base, const Bytes& begun, bool 
         require(image.walk(ring, gate).end >= published(image, ring), where + "its gate does not lead to published");
     }
     // Of client 0, what the child asked.
+    const std::vector<RequestIn> requests = requests_in(image, 0, published(base, 0));
     const std::vector<ReplyIn> replies = replies_in(image, n, published(base, n));
-    std::set<std::pair<std::uint32_t, std::uint32_t>> ended;
+    check_prefixes(image, base, requests, replies);
+    std::set<CallId> ended;
     for (const ReplyIn& reply : replies) {
-        const auto id = std::make_pair(reply.client_epoch, reply.sequence);
+        const CallId id{reply.client_epoch, reply.sequence};
         require(least || ended.count(id) == 0,
                 "call " + std::to_string(reply.sequence) + " has a reply behind its last one");
         if (reply.final) ended.insert(id);
     }
-    for (const RequestIn& one : requests_in(image, 0, published(base, 0))) {
+    for (const RequestIn& one : requests) {
         if (one.operation != layout::REQUEST_OPERATION_CALL) continue;
         const int given = std::to_integer<int>(begun.at(static_cast<std::size_t>(one.type)));
         const bool replied = ended.count({one.client_epoch, one.sequence}) != 0;

@@ -83,6 +83,27 @@ const std::vector<ServiceScenario>& service_scenarios() {
              {"service-close-client", "service-close-server", "service-evict-server", "service-evict-client"}) {
             add(end, "", -1);
         }
+        const auto python = [&](const std::string& name, bool only_full) {
+            for (const ServiceScenario& scenario : list) {
+                if (scenario.name != name) continue;
+                ServiceScenario same = scenario;
+                same.name = "python-" + name;
+                same.python = true;
+                same.only_full = only_full;
+                list.push_back(std::move(same));
+                return;
+            }
+            throw std::logic_error("there is no scenario " + name);
+        };
+        for (const char* name : {"service-call", "service-drain", "service-serve", "service-later-least",
+                                 "service-close-client", "service-close-server"}) {
+            python(name, false);
+        }
+        for (const char* name : {"service-serve-three", "service-serve-kept", "service-serve-least",
+                                 "service-serve-error", "service-serve-expired", "service-serve-stream",
+                                 "service-later", "service-later-least-second", "service-cancel", "service-credit"}) {
+            python(name, true);
+        }
         return list;
     }();
     return all;

@@ -21,6 +21,8 @@ struct ServiceScenario {
     int slot = 0;
     /// An eviction that comes in the middle may come before the child owns the slot.
     bool takes_slot = false;
+    bool python = false;
+    bool only_full = false;
 };
 
 const std::vector<ServiceScenario>& service_scenarios();

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants mistakes, one after the other, in a copy of C++'s headers; a test must find each. MUTANTS are found by the
-golden files of the dead or by driven.py, WAITS by C++'s own tests of waits, ASLEEP by driven.py or, for lost wake-ups,
-by sleeping.py, and QUEUE by ../steps, also by its comparison with the files of the dead.
+"""Plants mistakes, one after the other, in a copy of a binding; a test must find each. Of C++'s headers, MUTANTS are
+found by the golden files of the dead or by driven.py, WAITS by C++'s own tests of waits, ASLEEP by driven.py or, for
+lost wake-ups, by sleeping.py, and QUEUE by ../steps, also by its comparison with the files of the dead. NAMED are in
+all three bindings, and each names its test (mutants_named.py).
 
 mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
 
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from mutants_named import NAMED, Wrong, convict
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMIT = "        RingWriter::commit(to, length + header_length);\n"  # in offer
@@ -265,11 +268,20 @@ def main():
     options = parser.parse_args()
     passed = failed = 0
     queue = {name: ("*.hpp", *edits) for name, edits in QUEUE.items()}
-    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **WAITS, **ASLEEP, **queue}
+    plan = {NONE: ("ring.hpp", "", ""), **MUTANTS, **WAITS, **ASLEEP, **queue, **NAMED}
     chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
     if not chosen:
         sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
-    for name, (headers, *edits) in chosen.items():
+    for name in [name for name in chosen if name in NAMED]:
+        with tempfile.TemporaryDirectory() as temporary:
+            try:
+                found = ", ".join(convict(name, Path(temporary), plant))
+            except Wrong as error:
+                found = ""
+                print(error)
+        passed, failed = passed + bool(found), failed + (not found)
+        print(f"{'ok   ' if found else 'FAIL '} {name}: {found or 'not convicted'}", flush=True)
+    for name, (headers, *edits) in ((name, what) for name, what in chosen.items() if name not in NAMED):
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             shutil.copytree(ROOT / "cpp" / "include", folder / "include")

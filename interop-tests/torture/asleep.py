@@ -13,6 +13,9 @@ No peer may sleep while it has something to do, except for the delay that a deat
 program looks at all peers every few milliseconds. It finds readers below the end of a ring, and publishers with an
 empty ring, that are asleep at each look and do not move. A thread that waits for a processor is not asleep.
 
+At the end the check itself is tested: the program plants lost wake-ups by clearing `data_asleep` while readers sleep.
+It must see a reader of each language that sleeps on although there are messages.
+
 The last line is `N passed, N failed`, of the rules."""
 
 import argparse
@@ -43,7 +46,9 @@ STOPPED = 0.06  # seconds: the longest SIGSTOP
 LONGEST = 30  # seconds that a request may take
 LEAST = 20  # messages per second that each language's readers and publishers must have
 PATIENCE = 60  # seconds to wait for them at most
-RULES = ("streams", "resumed", "sleeps", "errors", "work")
+LOST = 0.08  # seconds asleep that count as a planted lost wake-up: less than the cap, more than a busy machine
+PLANTED = 15  # seconds within which a planted lost wake-up must be seen in each language
+RULES = ("streams", "resumed", "sleeps", "errors", "work", "planted")
 BEGUN, DONE = 328, 336  # of a ring's trailer: messages_begun, messages_done (4.7)
 
 
@@ -162,7 +167,7 @@ class Actor:
             answer = peer.call("subscriber", channel=handle, subscriber=handle, name=self.name, kept=True)
             self.resume(answer["slot"])
         self.moved, self.thread = time.monotonic(), thread
-        for _ in range(self.random.randrange(1, 8)):
+        for _ in range(1 if self.play.plants else self.random.randrange(1, 8)):
             if self.over:
                 break
             if self.kind == "publisher":
@@ -250,13 +255,15 @@ class Actor:
         if not asleep or not waits or place != self.place:
             self.moved, self.place = now, place
         self.play.longest[self.kind] = max(self.play.longest[self.kind], now - self.moved)
-        if now - self.moved > CAPS[self.kind] + SLACK:
+        if now - self.moved > (LOST if self.play.plants else CAPS[self.kind] + SLACK):
+            self.play.sleepers.add((self.kind, self.peer.language))
             self.play.fail("sleeps", f"{self.name} ({self.peer.label}): asleep for {now - self.moved:.3f} s at {place}")
             self.moved = now
 
 
 class Play:
-    def __init__(self, run, seed):
+    def __init__(self, run, seed, plants=False):
+        self.plants, self.sleepers = plants, set()  # sleepers: who slept too long: (kind, language)
         self.seed, self.random, self.name = seed, random.Random(seed), run.name("asleep")
         creator = run.peer(next(iter(run.commands)))
         creator.call("create", channel=self.name, name=self.name, **OPTIONS)
@@ -313,7 +320,26 @@ class Play:
             time.sleep(LOOK)
         for _, actor, process in due:
             self.go_on(actor, process)
-        for kind in CAPS:  # publishers first, because they may wait for readers
+        self.leave()
+
+    def run_planted(self, languages):
+        """Plays without strikes, and makes wakers forget the sleepers, until a reader of each language was seen that
+        sleeps longer than a wake-up takes. Ends after PLANTED seconds at the latest."""
+        for actor in self.actors:
+            actor.runner.start()
+        late, missing = time.monotonic() + PLANTED, {("reader", language) for language in languages}
+        while not missing <= self.sleepers and (now := time.monotonic()) < late:
+            for _ in range(50):
+                self.file.forget_sleepers("data")
+            for actor in self.actors:
+                actor.look(now)
+            time.sleep(0.0005)
+        self.leave()
+        return sorted(language for _, language in missing - self.sleepers)
+
+    def leave(self):
+        """Lets all actors leave. Publishers go first, because they may wait for readers."""
+        for kind in CAPS:
             self.over.add(kind)
             for actor in (actor for actor in self.actors if actor.kind == kind):
                 actor.runner.join(2 * LONGEST)
@@ -398,6 +424,15 @@ def main():
         finally:
             play.end()
         judge(play, languages, options.seconds)
+        planted = Play(run, options.seed, plants=True)
+        begun = time.monotonic()
+        try:
+            unseen = planted.run_planted(languages)
+        finally:
+            planted.end()
+        print(f"lost wake-ups were planted for {time.monotonic() - begun:.1f} s")
+        if unseen:
+            play.fail("planted", f"no reader in {', '.join(unseen)} was seen asleep, although wake-ups were lost")
     finally:
         run.end()
     for rule in RULES:

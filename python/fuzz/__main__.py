@@ -16,13 +16,13 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections import Counter
 from pathlib import Path
 from random import Random
 
+import folders
 import guard
 import inputs
 import target
@@ -47,7 +47,7 @@ def main() -> int:
     guard.install()
     if not options.replay and not options.runs and not options.seconds:
         parser.error("--runs or --seconds")
-    folder = Path(tempfile.mkdtemp(prefix="flyring-fuzz-", dir="/dev/shm"))
+    folder = folders.make("flyring-fuzz")
     try:
         return replay(folder, options.replay) if options.replay else campaign(folder, options)
     finally:

@@ -142,6 +142,24 @@ def test_old_reply_never_reaches_the_next_client() -> None:
             again = third.start(b"third")
             both.server.poll(echo)
             assert again.result(10) == b"third"
+            third.start(b"late")
+            both.server.poll(lambda request: kept.append(request.keep()))
+            before = third.epoch
+        with both.channel.client() as fourth:
+            assert fourth.number == 0
+            first = fourth.start(b"first")
+            both.server.poll(echo)
+            assert first.result(10) == b"first"
+            last = fourth.start(b"fourth")  # it has the same sequence as the late call
+            # The server looked at the slot before this client came, and publishes the reply after that (reply 2).
+            word = both.channel.header.subscriber_slot(1) + layout.SUBSCRIBER_SLOT_EPOCH
+            poke(both.channel, word, "<q", before)
+            kept[1].reply(b"for the old one")
+            poke(both.channel, word, "<q", fourth.epoch)
+            assert fourth.poll() == 0
+            assert fourth.late == 1
+            both.server.poll(echo)
+            assert last.result(10) == b"fourth"
 
 
 def test_reply_without_room_leaks_nothing() -> None:

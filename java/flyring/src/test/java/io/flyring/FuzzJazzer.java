@@ -2,7 +2,6 @@
 package io.flyring;
 
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.SplittableRandom;
 import java.util.zip.CRC32C;
@@ -22,7 +21,7 @@ public final class FuzzJazzer {
     /** Called once by Jazzer. */
     public static void fuzzerInitialize() {
         try {
-            Path folder = Files.createTempDirectory(Path.of("/dev/shm"), "flyring-jazzer-");
+            Path folder = Folders.make("flyring-jazzer");
             folder.toFile().deleteOnExit();
             file = new FuzzFile(folder);
             drive = new FuzzDrive(file);

@@ -9,7 +9,6 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.extension.AfterEachCallback;
@@ -22,14 +21,12 @@ final class Rings implements BeforeEachCallback, AfterEachCallback {
 
     @Override
     public void beforeEach(ExtensionContext context) throws IOException {
-        folder = Files.createTempDirectory(Path.of("/dev/shm"), "flyring-java-test-");
+        folder = Folders.make("flyring-java-test");
     }
 
     @Override
     public void afterEach(ExtensionContext context) throws IOException {
-        try (Stream<Path> all = Files.walk(folder)) {
-            all.sorted(Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
-        }
+        Folders.remove(folder);
     }
 
     Path folder() {

@@ -176,6 +176,30 @@ class ServiceSurvivorsTest {
                 assertEquals("third", text(again.result(LONG)));
             }
             next.close();
+            aReplyThatIsPublishedBehindTheNextClient(pair);
+        }
+    }
+
+    /** The server looked at the slot before the next client came, and publishes the reply after that (reply 2). */
+    private static void aReplyThatIsPublishedBehindTheNextClient(Pair pair) {
+        final Request late;
+        final long before;
+        try (Client old = pair.channel.client()) {
+            old.start(bytes("late"));
+            late = pair.keepAll().get(0);
+            before = old.epoch();
+        }
+        try (Client following = pair.channel.client()) {
+            assertEquals(0, following.number());
+            Call call = following.start(bytes("new")); // has the same sequence as the late call
+            int word = pair.channel.header().subscriberSlot(1) + Layout.SUBSCRIBER_SLOT_EPOCH;
+            pair.channel.control().putLong(word, before);
+            late.reply(bytes("for the old one"));
+            pair.channel.control().putLong(word, following.epoch());
+            assertEquals(0, following.poll());
+            assertEquals(1, following.late());
+            pair.server.poll(Services::echo);
+            assertEquals("new", text(call.result(LONG)));
         }
     }
 
