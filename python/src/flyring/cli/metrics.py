@@ -54,7 +54,7 @@ def metrics(options: argparse.Namespace) -> int:
     """Runs the command. Returns status 1 if a channel is missing or not valid."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
-        from prometheus_client.openmetrics.exposition import generate_latest
+        from prometheus_client.exposition import choose_encoder
 
         from .families import Channels
     except ModuleNotFoundError as error:
@@ -90,7 +90,8 @@ def metrics(options: argparse.Namespace) -> int:
         except OSError as error:
             raise failed("write", error, options.textfile) from error
     else:
-        sys.stdout.write(generate_latest(registry).decode())
+        encode, _ = choose_encoder("application/openmetrics-text")
+        sys.stdout.write(encode(registry).decode())
     for one in found:
         if one.stats is None:
             print(f"flyring: {printable(one.reason)}", file=sys.stderr)
