@@ -31,6 +31,7 @@ SUBJECTS = {
     "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ALL),
     "golden": ("the golden files", ALL),
     "golden_typed": ("the golden files of messages", ALL),
+    "heartbeat": ("counters by which threads show that they run", ALL),
     "hostile": ("broken and hostile memory", ALL),
     "layout": ("offsets against spec/layout.toml", ALL),
     "lifetime": ("close, fork, two threads, views that outlive their object", ALL),
