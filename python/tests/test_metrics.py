@@ -23,7 +23,7 @@ from prometheus_client import Metric, parser
 from prometheus_client.openmetrics import parser as openmetrics
 
 from conftest import SPEC, Child, fill
-from flyring import BackPressuredError, Channel, unlink
+from flyring import BackPressuredError, Channel, Heartbeat, unlink
 from flyring.cli import main
 from flyring.cli.families import METRICS
 from test_queue import queue, take
@@ -58,10 +58,10 @@ class Page:
         assert len(states) == 1
         return states[0]
 
-    def labels(self, name: str, **labels: object) -> dict[str, str]:
+    def labels(self, metric: str, **labels: object) -> dict[str, str]:
         """Returns the labels of the one sample of an ``_info`` metric that has these labels."""
         wanted = {(key, str(value)) for key, value in labels.items()}
-        found = [dict(each) for (one, each) in self.samples if one == f"flyring_{name}" and wanted <= each]
+        found = [dict(each) for (one, each) in self.samples if one == f"flyring_{metric}" and wanted <= each]
         assert len(found) == 1
         return found[0]
 
@@ -237,6 +237,20 @@ def test_counters(scrape: Callable[..., Page]) -> None:
         assert scrape()("application_value", **labels) == -5
 
 
+def test_heartbeats(scrape: Callable[..., Page]) -> None:
+    with (
+        Channel.create("c", "broadcast", counters=3, capacity=4096) as channel,
+        Heartbeat(channel, "loop", interval=0.5) as heart,
+        Heartbeat(channel, "other"),
+    ):
+        heart.beat()
+        page, labels = scrape(), {"channel": "c", "counter": heart.id}
+        assert page("heartbeat_beats_total", **labels) == 1
+        assert page("heartbeat_interval_seconds", **labels) == 0.5
+        assert page.labels("heartbeat_info", name="loop")["pid"] == str(os.getpid())
+        assert not [name for name, _ in page.samples if "application" in name]
+
+
 def test_channels_that_are_missing_or_not_valid(
     scrape: Callable[..., Page], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -382,6 +396,7 @@ def test_names_and_labels_are_those_of_the_page() -> None:
         "flyring_channel": ("id", "kind", "foreign", "delivery"),
         "flyring_publisher": ("name", "pid"),
         "flyring_subscriber": ("name", "pid"),
+        "flyring_heartbeat": ("name", "pid"),
         "flyring_publisher_state": ("flyring_publisher_state",),
         "flyring_subscriber_state": ("flyring_subscriber_state",),
     }

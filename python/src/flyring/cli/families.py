@@ -38,6 +38,7 @@ TYPES: dict[str, Any] = {
 CHANNEL = ("channel",)
 PUBLISHER = ("channel", "publisher")
 SUBSCRIBER = ("channel", "subscriber")
+HEARTBEAT = ("channel", "counter")
 GATE = ("channel", "publisher", "subscriber")
 # name, without the suffixes _total and _info: (type, labels, help)
 METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -78,6 +79,9 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "flyring_service_max_outstanding_calls": ("gauge", CHANNEL, "Calls that one client may have under way."),
     "flyring_client_outstanding_calls": ("gauge", SUBSCRIBER, "The client's calls without a final reply."),
     "flyring_client_expired_calls": ("counter", SUBSCRIBER, "The client's calls that ended as expired."),
+    "flyring_heartbeat": ("info", HEARTBEAT, "The name and process id of the thread."),
+    "flyring_heartbeat_beats": ("counter", HEARTBEAT, "How often the thread has beaten."),
+    "flyring_heartbeat_interval_seconds": ("gauge", HEARTBEAT, "The longest time between two beats. 0: no promise."),
     "flyring_application_value": ("unknown", ("channel", "counter", "type_id", "label"), "The value of a counter."),
 }
 
@@ -147,7 +151,13 @@ def channel(to: Families, name: str, stats: Stats) -> None:
         server = stats.subscribers[0]
         to.add("flyring_service_up", (name,), int(server.state == "live" and server.epoch == stats.serving))
         to.add("flyring_service_max_outstanding_calls", (name,), stats.max_outstanding)
+    for heart in stats.heartbeats:
+        to.add("flyring_heartbeat", (name, heart.id), {"name": heart.name, "pid": str(heart.pid)})
+        to.add("flyring_heartbeat_beats", (name, heart.id), heart.beats)
+        to.add("flyring_heartbeat_interval_seconds", (name, heart.id), heart.interval / 1e9)
     for counter in stats.counters:
+        if counter.type_id == layout.COUNTER_METADATA_TYPE_HEARTBEAT:
+            continue
         to.add("flyring_application_value", (name, counter.id, counter.type_id, counter.label), counter.value)
 
 
