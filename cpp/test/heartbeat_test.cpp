@@ -38,8 +38,8 @@ std::int64_t now() {
 TEST_F(Heartbeats, stats_show_name_pid_interval_and_beats) {
     const std::int64_t before = now();
     Channel one = channel();
+    const flyring::Counter counter = one.counters().allocate("loop");  // another counter of this label, which stays
     Heartbeat heart(one, "loop", 500ms);
-    one.counters().allocate("loop");  // another counter of this label
     flyring::OpenOptions read_only;
     read_only.read_only = true;
     const Channel other = Channel::open("c", read_only);
@@ -56,6 +56,7 @@ TEST_F(Heartbeats, stats_show_name_pid_interval_and_beats) {
     EXPECT_EQ(heart.beats(), 3);
     EXPECT_EQ(heart.name(), "loop");
     EXPECT_EQ(heart.interval(), 500ms);
+    EXPECT_EQ(counter.get(), 0);
 }
 
 TEST_F(Heartbeats, the_counter_is_as_the_spec_says) {

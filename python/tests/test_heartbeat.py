@@ -45,8 +45,9 @@ def only(of: Channel) -> HeartbeatStats:
 
 def test_stats_show_name_pid_interval_and_beats() -> None:
     before = time.time_ns()
-    with channel() as one, Channel.open("c", read_only=True) as other, Heartbeat(one, "loop", interval=0.5) as heart:
-        one.counters().allocate("loop")  # another counter of this label
+    with channel() as one, Channel.open("c", read_only=True) as other:
+        counter = one.counters().allocate("loop")  # another counter of this label, which stays
+        heart = Heartbeat(one, "loop", interval=0.5)
         shown = only(other)
         assert (shown.id, shown.name, shown.pid) == (heart.id, "loop", os.getpid())
         assert (shown.interval, shown.beats) == (500_000_000, 0)
@@ -55,6 +56,8 @@ def test_stats_show_name_pid_interval_and_beats() -> None:
             heart.beat()
         assert only(other).beats == heart.beats == 3
         assert (heart.name, heart.interval) == ("loop", 0.5)
+        assert counter.get() == 0
+        heart.close()
 
 
 def test_the_counter_is_as_the_spec_says() -> None:

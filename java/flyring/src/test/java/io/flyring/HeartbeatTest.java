@@ -35,9 +35,9 @@ class HeartbeatTest {
     void statsShowNamePidIntervalAndBeats() {
         long before = System.currentTimeMillis();
         try (Channel one = channel(3);
-             Channel other = Channel.open(one.path(), new OpenOptions().readOnly(true));
-             Heartbeat heart = new Heartbeat(one, "loop", Duration.ofMillis(500))) {
-            one.counters().allocate("loop"); // another counter of this label
+             Channel other = Channel.open(one.path(), new OpenOptions().readOnly(true))) {
+            Counter counter = one.counters().allocate("loop"); // another counter of this label, which stays
+            Heartbeat heart = new Heartbeat(one, "loop", Duration.ofMillis(500));
             HeartbeatStats shown = only(other);
             assertEquals(List.of(heart.id(), "loop", PID), List.of(shown.id(), shown.name(), shown.pid()));
             assertEquals(List.of(500_000_000L, 0L), List.of(shown.interval(), shown.beats()));
@@ -49,6 +49,8 @@ class HeartbeatTest {
             assertEquals(List.of(3L, 3L), List.of(only(other).beats(), heart.beats()));
             assertEquals("loop", heart.name());
             assertEquals(Duration.ofMillis(500), heart.interval());
+            assertEquals(0, counter.get());
+            heart.close();
         }
     }
 
