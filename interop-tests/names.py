@@ -31,6 +31,7 @@ SUBJECTS = {
     "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ALL),
     "golden": ("the golden files", ALL),
     "golden_typed": ("the golden files of messages", ALL),
+    "heartbeat": ("counters by which threads show that they run", ALL),
     "hostile": ("broken and hostile memory", ALL),
     "layout": ("offsets against spec/layout.toml", ALL),
     "lifetime": ("close, fork, two threads, views that outlive their object", ALL),
@@ -61,9 +62,9 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that only this language has
 OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
-    "java": r"fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
+    "java": r"channel_metrics|fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
     r"machine|nap|prefetch|service_stream|typed_random|wait_end",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|peer(_\w+)?|service_async|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|peer(_\w+)?|service_async|typing",
 }
 
 

@@ -63,6 +63,7 @@ class Counter {
   private:
     friend class Counters;
     friend class Channel;
+    friend class Heartbeat;
     CounterStats stats() const {
         const std::byte* record = metadata();
         const std::byte* key = record + layout::COUNTER_METADATA_KEY;
@@ -164,6 +165,7 @@ class Counters {
 
   private:
     friend class Channel;
+    friend class Heartbeat;
     Counter allocate_alone(const std::string& label, std::int32_t type_id, Bytes key);
     explicit Counters(std::shared_ptr<detail::ChannelState> state) noexcept : state_(std::move(state)) {}
 

@@ -10,6 +10,7 @@
 #include "flyring/client.hpp"
 #include "flyring/counters.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/heartbeat.hpp"
 #include "flyring/holder.hpp"
 #include "flyring/job.hpp"
 #include "flyring/lossy_subscriber.hpp"

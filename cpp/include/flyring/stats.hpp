@@ -115,6 +115,20 @@ struct CounterStats {
     std::int64_t value = 0;
 };
 
+/// A heartbeat: a counter by which a thread shows that it runs (spec/channel.md 8.1).
+struct HeartbeatStats {
+    /// The id of its counter.
+    std::int32_t id = 0;
+    std::string name;
+    /// In the thread's own pid namespace.
+    std::int32_t pid = 0;
+    /// The longest time between two beats that the thread promises, in nanoseconds; 0: none.
+    std::int64_t interval = 0;
+    /// Nanoseconds since 1970-01-01 UTC.
+    std::int64_t started_at = 0;
+    std::int64_t beats = 0;
+};
+
 struct Stats {
     std::string path;
     Uuid id{};
@@ -137,6 +151,19 @@ struct Stats {
     std::vector<PublisherStats> publishers;
     std::vector<SubscriberStats> subscribers;
     std::vector<CounterStats> counters;
+
+    /// The counters that are heartbeats.
+    std::vector<HeartbeatStats> heartbeats() const {
+        std::vector<HeartbeatStats> found;
+        for (const CounterStats& one : counters) {
+            if (one.type_id != static_cast<std::int32_t>(layout::COUNTER_METADATA_TYPE_HEARTBEAT)) continue;
+            const std::byte* key = one.key.data();
+            found.push_back({one.id, one.label, detail::get<std::int32_t>(key + layout::HEARTBEAT_KEY_PID),
+                             detail::get<std::int64_t>(key + layout::HEARTBEAT_KEY_INTERVAL),
+                             detail::get<std::int64_t>(key + layout::HEARTBEAT_KEY_STARTED_AT), one.value});
+        }
+        return found;
+    }
 };
 
 namespace detail {

@@ -53,11 +53,12 @@ from .errors import (
     ViewAliveError,
 )
 from .header import Delivery, Kind
+from .heartbeat import Heartbeat
 from .lossy import LossySubscriber, Start, WhenLapped
 from .publisher import Holder, Publisher
 from .sender import Sender
 from .server import Held, Server
-from .stats import CounterStats, GateStats, JobStats, PublisherStats, Stats, SubscriberStats
+from .stats import CounterStats, GateStats, HeartbeatStats, JobStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
 from .system import channel_path
 from .wait import Wait
@@ -90,6 +91,8 @@ __all__ = [
     "ExpiredError",
     "FlyringError",
     "GateStats",
+    "Heartbeat",
+    "HeartbeatStats",
     "Held",
     "Holder",
     "InvalidArgumentError",

@@ -6,6 +6,7 @@ Reading takes no lock and writes nothing. Each number alone is right, but two nu
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from .header import Header
 from .slots import SlotFields, has_job, messages_after, read_slot
 
 NOT_KNOWN = -1
+HEARTBEAT_KEY = struct.Struct("<ixxxxqq")
 CHANGING = SlotFields(epoch=-1, flag=False, name="", pid=0, attached_at=0)
 State = Literal["unused", "live", "closed", "away", "foreign", "returns", "shared"]
 
@@ -126,6 +128,23 @@ class CounterStats:
 
 
 @dataclass(frozen=True)
+class HeartbeatStats:
+    """A heartbeat: a counter by which a thread shows that it runs (spec 8.1)."""
+
+    id: int
+    """The id of its counter."""
+    name: str
+    pid: int
+    """The process id, in the thread's own pid namespace."""
+    interval: int
+    """The longest time between two beats that the thread promises, in ns; 0: none."""
+    started_at: int
+    """When it began, in ns since 1970."""
+    beats: int
+    """How often it has beaten."""
+
+
+@dataclass(frozen=True)
 class Stats:
     """A snapshot of a channel, as ``Channel.stats`` returns it."""
 
@@ -149,6 +168,16 @@ class Stats:
     """Services: how many calls one client may have under way at once."""
     serving: int = 0
     """Services: the epoch of the running server. If it differs from the epoch of subscriber slot 0, no server runs."""
+
+    @property
+    def heartbeats(self) -> tuple[HeartbeatStats, ...]:
+        """The counters that are heartbeats."""
+        found = []
+        for one in self.counters:
+            if one.type_id == layout.COUNTER_METADATA_TYPE_HEARTBEAT:
+                pid, interval, started_at = HEARTBEAT_KEY.unpack_from(one.key)
+                found.append(HeartbeatStats(one.id, one.label, pid, interval, started_at, one.value))
+        return tuple(found)
 
 
 class Look:

@@ -222,6 +222,13 @@ inline constexpr std::uint64_t COUNTER_METADATA_STRIDE = 512;
 inline constexpr std::int32_t COUNTER_METADATA_STATE_UNUSED = 0;
 inline constexpr std::int32_t COUNTER_METADATA_STATE_ALLOCATED = 1;
 inline constexpr std::int32_t COUNTER_METADATA_STATE_RECLAIMED = -1;
+inline constexpr std::uint64_t COUNTER_METADATA_TYPE_HEARTBEAT = 1111834964;
+
+// [heartbeat_key]
+inline constexpr std::uint64_t HEARTBEAT_KEY_PID = 0;
+inline constexpr std::uint64_t HEARTBEAT_KEY_INTERVAL = 8;
+inline constexpr std::uint64_t HEARTBEAT_KEY_STARTED_AT = 16;
+inline constexpr std::uint64_t HEARTBEAT_KEY_LENGTH = 24;
 
 // [counter_value]
 inline constexpr std::uint64_t COUNTER_VALUE_VALUE = 0;

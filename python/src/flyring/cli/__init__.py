@@ -15,12 +15,14 @@ from .. import layout
 from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
+from . import metrics as measuring
 from .call import call
 from .check import check
 from .create import create
 from .evict import evict
 from .info import info
 from .ls import ls
+from .metrics import metrics
 from .publish import publish
 from .recover import recover
 from .report import printable
@@ -89,6 +91,8 @@ def run(options: argparse.Namespace) -> int:
             return sbe(options)
         case "create":
             return create(options)
+        case "metrics":
+            return metrics(options)
         case "rm":
             return rm(options.names, options.force, options.json)
         case _:
@@ -172,6 +176,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--name", dest="as_name", metavar="PUBLISHER", default="", help="the publisher's name")
     calling.add_arguments(
         line_command("call", "call a service, and print the answer as JSON; status 1 if the call ended without one")
+    )
+    measuring.add_arguments(
+        line_command("metrics", "print statistics for Prometheus; status 1 if a channel is missing or not valid")
     )
     add_arguments(line_command("sbe", "generate a Python module from an SBE schema, or check the schema"))
     return top

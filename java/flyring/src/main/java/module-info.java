@@ -4,6 +4,7 @@
 module io.flyring {
     requires transitive org.agrona;
     requires com.sun.jna;
+    requires transitive java.management; // ChannelMetrics
     requires java.xml;
     requires jdk.unsupported; // access to memory by address, before Java 22
 

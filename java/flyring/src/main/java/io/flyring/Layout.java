@@ -219,6 +219,13 @@ final class Layout {
     static final int COUNTER_METADATA_STATE_UNUSED = 0;
     static final int COUNTER_METADATA_STATE_ALLOCATED = 1;
     static final int COUNTER_METADATA_STATE_RECLAIMED = -1;
+    static final int COUNTER_METADATA_TYPE_HEARTBEAT = 1111834964;
+
+    // [heartbeat_key]
+    static final int HEARTBEAT_KEY_PID = 0;
+    static final int HEARTBEAT_KEY_INTERVAL = 8;
+    static final int HEARTBEAT_KEY_STARTED_AT = 16;
+    static final int HEARTBEAT_KEY_LENGTH = 24;
 
     // [counter_value]
     static final int COUNTER_VALUE_VALUE = 0;

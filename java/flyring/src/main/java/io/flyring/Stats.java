@@ -28,4 +28,14 @@ import java.util.UUID;
 public record Stats(String path, UUID id, Kind kind, int capacity, int alignment, Foreign foreign, long createdAt,
     int clients, Delivery delivery, int maxOutstanding, long serving, int successor,
     List<PublisherStats> publishers, List<SubscriberStats> subscribers, List<CounterStats> counters) {
+
+    /**
+     * The counters that are heartbeats.
+     *
+     * @return the heartbeats.
+     */
+    public List<HeartbeatStats> heartbeats() {
+        return counters.stream().filter(each -> each.typeId() == Layout.COUNTER_METADATA_TYPE_HEARTBEAT)
+            .map(HeartbeatStats::of).toList();
+    }
 }

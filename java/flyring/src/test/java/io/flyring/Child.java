@@ -41,6 +41,7 @@ final class Child {
                 commitLater(Channel.open(arguments[1]).publisher("mortal"));
                 return;
             }
+            case "beat" -> beat(Channel.open(arguments[1]));
             case "batch" -> batch(Channel.open(arguments[1]).publisher("mortal"));
             case "subscribe" -> Channel.open(arguments[1]).subscriber("mortal", false);
             case "keep" -> keep(Channel.open(arguments[1]).subscriber("mortal", true));
@@ -96,6 +97,13 @@ final class Child {
         System.out.println("ready");
         if (System.in.read() == -1) {
             System.exit(0);
+        }
+    }
+
+    private static void beat(Channel channel) {
+        Heartbeat heart = new Heartbeat(channel, "loop", Duration.ofMillis(250));
+        for (int i = 0; i < 5; i++) {
+            heart.beat();
         }
     }
 

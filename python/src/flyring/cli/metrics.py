@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring metrics``: the channels' statistics for Prometheus (docs/metrics.md)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import FlyringError, NoSuchChannelError
+from ..stats import Stats
+from ..system import channel_path, default_folder, failed
+from .image import open_image
+from .ls import SUFFIX, entries
+from .report import printable
+
+
+@dataclass(frozen=True)
+class Found:
+    """A channel at a scrape. ``stats`` is None if it is missing or not valid; ``reason`` says why."""
+
+    name: str
+    """The value of the label ``channel``: its name, or its path if that was given."""
+    stats: Stats | None
+    reason: str = ""
+    missing: bool = False
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("names", metavar="CHANNEL", nargs="*", help="default: all channels of the folder")
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "--textfile", metavar="FILE", help="write them to FILE, for the textfile collector of node_exporter"
+    )
+    where.add_argument(
+        "--listen",
+        metavar="[HOST:]PORT",
+        type=address,
+        help="serve them at http://HOST:PORT/metrics until Ctrl-C; HOST is 127.0.0.1 by default",
+    )
+
+
+def address(text: str) -> tuple[str, int]:
+    """Parses ``9464``, ``0.0.0.0:9464`` or ``[::]:9464``."""
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535 or (colon and not host):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address; write 9464, 0.0.0.0:9464 or [::]:9464")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def metrics(options: argparse.Namespace) -> int:
+    """Runs the command. Returns status 1 if a channel is missing or not valid."""
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
+        from prometheus_client.exposition import choose_encoder
+
+        from .families import Channels
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("prometheus_client"):
+            raise
+        print(
+            "flyring: metrics needs the library prometheus-client. Install it: pip install 'flyring[metrics]'",
+            file=sys.stderr,
+        )
+        return 2
+    names: list[str] = options.names
+    for name in names:
+        channel_path(name)  # refuses a name that is not valid
+    registry = CollectorRegistry(support_collectors_without_names=True)
+    if options.listen is not None:
+        registry.register(Channels(lambda: look(names)))
+        host, port = options.listen
+        try:
+            server, thread = start_http_server(port, host, registry)
+        except OSError as error:
+            print(f"flyring: cannot listen on {host}, port {port}: {error.strerror}", file=sys.stderr)
+            return 2
+        host = f"[{host}]" if ":" in host else host
+        print(f"flyring: metrics at http://{host}:{server.server_port}/metrics; Ctrl-C ends", file=sys.stderr)
+        with server:
+            thread.join()
+        return 0
+    found = look(names)
+    registry.register(Channels(lambda: found))
+    if options.textfile is not None:
+        try:
+            write_to_textfile(options.textfile, registry)
+        except OSError as error:
+            raise failed("write", error, options.textfile) from error
+    else:
+        encode, _ = choose_encoder("application/openmetrics-text")
+        sys.stdout.write(encode(registry).decode())
+    for one in found:
+        if one.stats is None:
+            print(f"flyring: {printable(one.reason)}", file=sys.stderr)
+    return int(any(one.stats is None for one in found))
+
+
+def look(names: Sequence[str]) -> list[Found]:
+    """Reads the statistics of these channels, or of all channels of the folder."""
+    if names:
+        return [look_at(name, name) for name in names]
+    folder = os.environ.get("FLYRING_DIR") or default_folder()
+    every = sorted(entries(folder, must_exist=False))
+    found = (look_at(name.removesuffix(SUFFIX), os.path.join(folder, name)) for name in every)
+    return [one for one in found if not one.missing]  # missing: unlinked meanwhile
+
+
+def look_at(label: str, path: str) -> Found:
+    label = printable(label)
+    try:
+        with open_image(path) as image:
+            if image.problem is not None:
+                return Found(label, None, str(image.problem))
+            reader = image.look()
+            return Found(label, reader.stats(image.path)) if reader else Found(label, None, f"{path} has no rings")
+    except NoSuchChannelError as error:
+        return Found(label, None, str(error), missing=True)
+    except FlyringError as error:
+        return Found(label, None, str(error))
