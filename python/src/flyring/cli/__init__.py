@@ -15,6 +15,7 @@ from .. import layout
 from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
+from . import top as topping
 from .call import call
 from .check import check
 from .create import create
@@ -27,6 +28,7 @@ from .report import printable
 from .rm import rm
 from .sbe import add_arguments, sbe
 from .tail import tail
+from .top import top as run_top
 
 NOT_POSSIBLE = 2
 
@@ -91,6 +93,8 @@ def run(options: argparse.Namespace) -> int:
             return create(options)
         case "rm":
             return rm(options.names, options.force, options.json)
+        case "top":
+            return run_top(options)
         case _:
             return evict(options.name, options.slot, options.json)
 
@@ -120,6 +124,7 @@ def parser() -> argparse.ArgumentParser:
         """Adds a command without --json."""
         return commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
 
+    topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
     one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a valid channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one = command("info", "show header, slots, positions and counters; status 1 if the header is not valid")

@@ -17,8 +17,7 @@ from ..stats import PublisherStats, Stats, SubscriberStats
 from ..system import channel_path, default_folder
 from .image import Image, open_image
 from .ls import SUFFIX, entries
-from .process import container_of, state_of
-from .report import seconds_text
+from .process import Processes
 
 RECENT = 60.0
 """For how many seconds the coming and going of owners is shown."""
@@ -78,6 +77,7 @@ class Model:
         self.seen: dict[str, Seen] = {}
         self.events: deque[Event] = deque(maxlen=200)
         self.broken: dict[str, str] = {}
+        self.processes = Processes()
         self._images: dict[str, tuple[Image, tuple[int, int], object]] = {}
 
     def paths(self) -> list[str]:
@@ -87,6 +87,7 @@ class Model:
 
     def look(self) -> None:
         now = time.monotonic()
+        self.processes.begin()
         found: dict[str, Seen] = {}
         self.broken = {}
         for path in self.paths():
@@ -164,7 +165,7 @@ class Model:
 
     def rows(self) -> Iterator[Row]:
         for path, seen in self.seen.items():
-            yield from rows_of(title(path), seen)
+            yield from rows_of(title(path), seen, self.processes)
         for path, reason in self.broken.items():
             yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, True)
 
@@ -233,15 +234,19 @@ def changes(slot: PublisherStats | SubscriberStats, old: PublisherStats | Subscr
             yield f"{who} was evicted"
 
 
-def owner_text(slot: PublisherStats | SubscriberStats) -> str:
+def owner_text(slot: PublisherStats | SubscriberStats, processes: Processes) -> str:
     """Returns "name (pid 12)", with the container if it is known."""
     if slot.state == "shared":
         return "jobs that no worker has taken"
     name = slot.name or f"slot {slot.slot}"
     if slot.state not in ("live", "foreign"):
         return f"{name} (no process)"
-    container = container_of(slot.pid)
-    return f"{name} (pid {slot.pid}{', container ' + container if container else ''})"
+    words = [f"pid {slot.pid}"]
+    if container := processes.container(slot.pid):
+        words.append(f"container {container}")
+    if processes.state(slot.pid) == "STOPPED":
+        words.append("STOPPED")
+    return f"{name} ({', '.join(words)})"
 
 
 def role_of(stats: Stats, slot: PublisherStats | SubscriberStats) -> str:
@@ -257,16 +262,16 @@ def role_of(stats: Stats, slot: PublisherStats | SubscriberStats) -> str:
     return "pub" if publisher else "sub"
 
 
-def rows_of(channel: str, seen: Seen) -> Iterator[Row]:
+def rows_of(channel: str, seen: Seen, processes: Processes) -> Iterator[Row]:
     stats = seen.stats
     for ring in stats.publishers:
         if ring.state == "unused" and not ring.messages or ring.state == "returns" and not ring.messages:
             continue
-        yield publisher_row(channel, seen, ring)
+        yield publisher_row(channel, seen, ring, processes)
     for slot in stats.subscribers:
         if slot.state == "unused" and not slot.gates:
             continue
-        yield subscriber_row(channel, seen, slot)
+        yield subscriber_row(channel, seen, slot, processes)
     for one in stats.counters:
         if is_loss(one.label):
             rate = seen.lost.get(one.id, 0.0)
@@ -275,15 +280,15 @@ def rows_of(channel: str, seen: Seen) -> Iterator[Row]:
             yield Row(channel, "lossy", one.id, name, 0, "-", 0, 0, -1, 0, 0, note, rate > 0)
 
 
-def publisher_row(channel: str, seen: Seen, ring: PublisherStats) -> Row:
+def publisher_row(channel: str, seen: Seen, ring: PublisherStats, processes: Processes) -> Row:
     stats = seen.stats
     messages, size = seen.rates.get(("pub", ring.slot), (0.0, 0.0))
     alarm, note = False, ""
-    process = state_of(ring.pid) if ring.state == "live" else ring.state
+    process = processes.state(ring.pid) if ring.state == "live" else ring.state
     if ring.blocked_since:
         alarm = True
-        holders = ", ".join(owner_text(stats.subscribers[k]) for k in ring.blocked_by)
-        note = f"BLOCKED by {holders} since {seconds_text(ring.blocked_for)}"
+        holders = ", ".join(owner_text(stats.subscribers[k], processes) for k in ring.blocked_by)
+        note = f"BLOCKED by {holders} since {ring.blocked_for / 1e9:.1f} s"
     elif ring.state == "away":
         alarm, note = True, "DEAD"
     elif process == "STOPPED":
@@ -300,7 +305,7 @@ def publisher_row(channel: str, seen: Seen, ring: PublisherStats) -> Row:
     )  # fmt: skip
 
 
-def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats) -> Row:
+def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats, processes: Processes) -> Row:
     stats = seen.stats
     messages, size = seen.rates.get(("sub", slot.slot), (0.0, 0.0))
     lag = sum(gate.lag for gate in slot.gates)
@@ -309,7 +314,7 @@ def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats) -> Row:
     waits = behind > 0 or (behind < 0 and lag > 0)
     busy = waits or slot.in_hand is not None
     unmoved = seen.at - seen.moved[("sub", slot.slot)][1] if busy else 0.0
-    process = state_of(slot.pid) if slot.state == "live" else slot.state
+    process = processes.state(slot.pid) if slot.state == "live" else slot.state
     notes, alarm = [], False
     holds = any(slot.slot in ring.blocked_by for ring in stats.publishers)
     if process == "STOPPED":
@@ -334,7 +339,7 @@ def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats) -> Row:
         notes.append("does not read")
         alarm = True
     if slot.in_hand is not None:
-        notes.append(f"job of ring {slot.in_hand.ring} in hand for {seconds_text(slot.in_hand.busy_for)}")
+        notes.append(f"job of ring {slot.in_hand.ring} in hand for {slot.in_hand.busy_for / 1e9:.1f} s")
     if slot.outstanding > 0:
         notes.append(f"{slot.outstanding} calls out")
     if slot.expired > 0:
