@@ -26,11 +26,10 @@ def test_readers_of_queues_and_services() -> None:
         assert jobs.stats().publishers[0].readers == 0
         with jobs.worker("w"):
             assert [ring.readers for ring in jobs.stats().publishers] == [1, 1]  # the returns ring, too
-    with Channel.create("service", "service", clients=2) as service:
-        with service.client("c"):
-            assert [ring.readers for ring in service.stats().publishers] == [0, 0, 1, 0]
-            with service.server("s"):
-                assert [ring.readers for ring in service.stats().publishers] == [1, 1, 1, 0]
+    with Channel.create("service", "service", clients=2) as service, service.client("c"):
+        assert [ring.readers for ring in service.stats().publishers] == [0, 0, 1, 0]
+        with service.server("s"):
+            assert [ring.readers for ring in service.stats().publishers] == [1, 1, 1, 0]
 
 
 def test_the_dictionary_is_json() -> None:

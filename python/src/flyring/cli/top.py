@@ -125,17 +125,20 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def table_lines(rows: Sequence[Row], width: int) -> list[str]:
     """Formats the rows for a terminal of this width. A note that does not fit goes on in the next line."""
-    if not rows:
-        return ["there is no channel with users"]
+    return [line for line, _ in laid_out(rows, width)] if rows else ["there is no channel with users"]
+
+
+def laid_out(rows: Sequence[Row], width: int) -> list[tuple[str, Row | None]]:
+    """Returns the lines with their rows; the first line has the titles, and no row."""
     all_cells = [tuple(printable(cell) for cell in cells(row)) for row in rows]
     more = max(0, width - NARROW) // 2
     widths = []
     for i, name in enumerate(TITLES[:-1]):
-        longest = max(len(name), *(len(row[i]) for row in all_cells))
+        longest = max([len(name), *(len(row[i]) for row in all_cells)])
         widths.append(min(longest, FIRST_WIDTH[name] + more) if name in FIRST_WIDTH else longest)
     drop = dropped(widths, width)
-    lines = []
-    for row in (TITLES, *all_cells):
+    lines: list[tuple[str, Row | None]] = []
+    for row, source in zip((TITLES, *all_cells), (None, *rows), strict=True):
         parts = []
         for i, name in enumerate(TITLES[:-1]):
             if i in drop:
@@ -145,10 +148,10 @@ def table_lines(rows: Sequence[Row], width: int) -> list[str]:
         line = " ".join(parts)
         note = row[-1]
         if len(line) + 1 + len(note) <= width:
-            lines.append(f"{line} {note}".rstrip())
+            lines.append((f"{line} {note}".rstrip(), source))
             continue
-        lines.append(line.rstrip())
-        lines += wrapped(note, width)
+        lines.append((line.rstrip(), source))
+        lines += [(one, source) for one in wrapped(note, width)]
     return lines
 
 

@@ -252,8 +252,10 @@ def owner_text(slot: PublisherStats | SubscriberStats, processes: Processes) -> 
 def role_of(stats: Stats, slot: PublisherStats | SubscriberStats) -> str:
     publisher = isinstance(slot, PublisherStats)
     if stats.kind == "queue":
-        return ("back" if slot.state == "returns" else "prod") if publisher else (
-            "jobs" if slot.state == "shared" else "work"
+        return (
+            ("back" if slot.state == "returns" else "prod")
+            if publisher
+            else ("jobs" if slot.state == "shared" else "work")
         )
     if stats.kind == "service":
         if publisher:
@@ -265,7 +267,7 @@ def role_of(stats: Stats, slot: PublisherStats | SubscriberStats) -> str:
 def rows_of(channel: str, seen: Seen, processes: Processes) -> Iterator[Row]:
     stats = seen.stats
     for ring in stats.publishers:
-        if ring.state == "unused" and not ring.messages or ring.state == "returns" and not ring.messages:
+        if (ring.state == "unused" and not ring.messages) or (ring.state == "returns" and not ring.messages):
             continue
         yield publisher_row(channel, seen, ring, processes)
     for slot in stats.subscribers:
