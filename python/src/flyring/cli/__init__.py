@@ -19,6 +19,7 @@ from . import top as topping
 from .call import call
 from .check import check
 from .create import create
+from .doctor import doctor
 from .evict import evict
 from .info import info
 from .ls import ls
@@ -93,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
             return create(options)
         case "rm":
             return rm(options.names, options.force, options.json)
+        case "doctor":
+            return doctor(options.folder, options.json)
         case "top":
             return run_top(options)
         case _:
@@ -124,6 +127,8 @@ def parser() -> argparse.ArgumentParser:
         """Adds a command without --json."""
         return commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
 
+    one = command("doctor", "say what of this machine does not suit, and what to do; status 1 if a line is BAD")
+    one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
     one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a valid channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")

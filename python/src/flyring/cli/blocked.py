@@ -37,7 +37,8 @@ def unheard(stats: Stats) -> Iterator[str]:
     """Yields a sentence for each ring of a broadcast channel with a live publisher that no subscriber reads."""
     for ring in stats.publishers:
         if stats.kind == "broadcast" and ring.state == "live" and ring.readers == 0 and ring.messages > 0:
-            yield f"NO READERS: no subscriber reads ring {ring.slot} of publisher {ring.slot} ({ring.name or 'no name'})"
+            who = f"publisher {ring.slot} ({ring.name or 'no name'}, pid {ring.pid})"
+            yield f"NO READERS: no subscriber reads what {who} publishes"
 
 
 def waiting(stats: Stats) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring top``: what goes on in all channels of a folder, or in one. Live in a terminal (top_live.py), else plain."""
+"""``flyring top``: what goes on in all channels of a folder, or in one. Live in a terminal (top_live.py), or plain."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Top(App[None]):
         Binding("s", "sort", "sort"),
         Binding("slash", "ask", "filter"),
         Binding("enter", "open", "open"),
-        Binding("escape", "back", "back", priority=True),
+        Binding("escape", "leave", "back", priority=True),
     ]
 
     def __init__(self, model: Model, interval: float, sort: str, only: str) -> None:
@@ -150,7 +150,7 @@ class Top(App[None]):
             self.channel = row.channel
             self.draw()
 
-    def action_back(self) -> None:
+    def action_leave(self) -> None:
         self.only = self.channel = ""
         self._put_away()
         self.draw()

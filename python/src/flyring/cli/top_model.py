@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import FlyringError
@@ -19,6 +19,7 @@ from .image import Image, open_image
 from .ls import SUFFIX, entries
 from .process import Processes
 
+Slot = PublisherStats | SubscriberStats
 RECENT = 60.0
 """For how many seconds the coming and going of owners is shown."""
 STUCK = 1.0
@@ -145,16 +146,17 @@ class Model:
         seen = Seen(stats, now)
         old = before.stats if before and before.stats.id == stats.id else None
         elapsed = max(1e-3, now - before.at) if before else 1.0
-        for role, slots, olds in (
+        kinds: tuple[tuple[str, Sequence[Slot], Sequence[Slot]], ...] = (
             ("pub", stats.publishers, old.publishers if old else ()),
             ("sub", stats.subscribers, old.subscribers if old else ()),
-        ):
+        )
+        for role, slots, olds in kinds:
             for k, slot in enumerate(slots):
                 key, positions = (role, k), positions_of(slot)
                 last = before.moved.get(key) if before and old else None
                 seen.moved[key] = last if last and last[0] == positions else (positions, now)
-                if k < len(olds):
-                    seen.rates[key] = rates(stats, old, slot, olds[k], elapsed)  # type: ignore[arg-type]
+                if old is not None and k < len(olds):
+                    seen.rates[key] = rates(stats, old, slot, olds[k], elapsed)
                     for text in changes(slot, olds[k]):
                         self._note(now, f"{title(stats.path)}: {text}")
         values = {one.id: one.value for one in old.counters} if old else {}
@@ -179,7 +181,7 @@ def is_loss(label: str) -> bool:
     return label == "lost" or label.startswith("lost ")
 
 
-def positions_of(slot: PublisherStats | SubscriberStats) -> tuple[int, ...]:
+def positions_of(slot: Slot) -> tuple[int, ...]:
     if isinstance(slot, PublisherStats):
         return (slot.epoch, slot.published)
     hand = () if slot.in_hand is None else (slot.in_hand.position,)
@@ -189,8 +191,8 @@ def positions_of(slot: PublisherStats | SubscriberStats) -> tuple[int, ...]:
 def rates(
     stats: Stats,
     old: Stats,
-    slot: PublisherStats | SubscriberStats,
-    before: PublisherStats | SubscriberStats,
+    slot: Slot,
+    before: Slot,
     elapsed: float,
 ) -> tuple[float, float]:
     """Returns messages and bytes a second; messages -1: not known."""
@@ -215,7 +217,7 @@ def rates(
     return (read / elapsed if known else -1.0), size / elapsed
 
 
-def changes(slot: PublisherStats | SubscriberStats, old: PublisherStats | SubscriberStats) -> Iterator[str]:
+def changes(slot: Slot, old: Slot) -> Iterator[str]:
     """Yields what happened to a slot's owner between two snapshots."""
     noun = "publisher" if isinstance(slot, PublisherStats) else "subscriber"
     who = f"{noun} {slot.slot} ({slot.name or 'no name'}, pid {slot.pid})"
@@ -234,7 +236,7 @@ def changes(slot: PublisherStats | SubscriberStats, old: PublisherStats | Subscr
             yield f"{who} was evicted"
 
 
-def owner_text(slot: PublisherStats | SubscriberStats, processes: Processes) -> str:
+def owner_text(slot: Slot, processes: Processes) -> str:
     """Returns "name (pid 12)", with the container if it is known."""
     if slot.state == "shared":
         return "jobs that no worker has taken"
@@ -249,7 +251,7 @@ def owner_text(slot: PublisherStats | SubscriberStats, processes: Processes) -> 
     return f"{name} ({', '.join(words)})"
 
 
-def role_of(stats: Stats, slot: PublisherStats | SubscriberStats) -> str:
+def role_of(stats: Stats, slot: Slot) -> str:
     publisher = isinstance(slot, PublisherStats)
     if stats.kind == "queue":
         return (
