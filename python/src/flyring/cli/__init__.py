@@ -15,6 +15,7 @@ from .. import layout
 from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
+from . import ping as pinging
 from . import top as topping
 from .call import call
 from .check import check
@@ -94,6 +95,8 @@ def run(options: argparse.Namespace) -> int:
             return create(options)
         case "rm":
             return rm(options.names, options.force, options.json)
+        case "ping":
+            return pinging.ping(options)
         case "doctor":
             return doctor(options.folder, options.json)
         case "top":
@@ -129,6 +132,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("doctor", "say what of this machine does not suit, and what to do; status 1 if a line is BAD")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
+    pinging.add_arguments(command("ping", "measure round trips to another process; status 1 if it does not answer"))
     topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
     one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a valid channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")

@@ -211,7 +211,9 @@ def of_the_channels(folder: str, machine: Machine) -> Iterator[Check]:
             yield Check("channel", "BAD", str(error), f"flyring check {title}, then make it again or remove the file")
             continue
         dead = [
-            f"publisher {ring.slot} ({ring.name or 'no name'})" for ring in stats.publishers if ring.state == "away"
+            f"publisher {ring.slot} ({ring.name or 'no name'})"
+            for ring in stats.publishers
+            if ring.state == "away" and ring.claimed > ring.published
         ]
         dead += [
             f"worker {slot.slot} ({slot.name or 'no name'})"
