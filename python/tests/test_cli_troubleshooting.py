@@ -139,7 +139,7 @@ STATES: dict[str, Callable[[Scene], None]] = {
 
 def shows(picture: str, lines: list[str]) -> bool:
     """Returns whether a line is as in the picture, in which "..." stands for anything, and spaces do not count."""
-    words = [re.escape(part) for part in re.sub(r"\s+", " ", picture).split("...")]
+    words = [re.escape(re.sub(r"\s+", " ", part.strip())) for part in picture.split("...")]
     pattern = re.compile(r"\s*" + ".*".join(words))
     return any(pattern.fullmatch(re.sub(r"\s+", " ", line).strip()) for line in lines)
 
