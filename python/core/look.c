@@ -91,8 +91,7 @@ static slot_fields fields_of(const Look *self, int64_t slot)
         fields.pid = half(self, slot + PUBLISHER_SLOT_PID);
         fields.attached_at = word(self, slot + PUBLISHER_SLOT_ATTACHED_AT);
         FENCE_SEQ_CST();
-        if (half(self, slot + PUBLISHER_SLOT_NAME_LENGTH) == length &&
-            word(self, slot + PUBLISHER_SLOT_EPOCH) == epoch)
+        if (half(self, slot + PUBLISHER_SLOT_NAME_LENGTH) == length && word(self, slot + PUBLISHER_SLOT_EPOCH) == epoch)
             return fields;
     }
     return (slot_fields){.epoch = -1};
@@ -176,8 +175,8 @@ static int32_t readers_of(const Look *self, int32_t ring)
     int32_t count = 0;
     for (int32_t slot = self->shape.queue ? 1 : 0; slot < self->shape.subscribers; slot++) {
         bool live = self->live[self->shape.publishers + slot] || self->shape.foreign == FEATURE_FOREIGN_SUBSCRIBER;
-        count += live && has_gate(self, ring, slot) &&
-                 (self->shape.queue || word(self, gate_of(self, ring, slot)) >= 0);
+        count +=
+            live && has_gate(self, ring, slot) && (self->shape.queue || word(self, gate_of(self, ring, slot)) >= 0);
     }
     return count;
 }
@@ -204,14 +203,14 @@ static PyObject *publisher_of(const Look *self, int32_t k)
         return NULL;
     if (PyTuple_Size(holders) == 0) /* there is room by now, but the publisher has not noticed yet */
         since = wanted = 0;
-    PyObject *values = Py_BuildValue(
-        "isLNiLLLLLLLLNi", (int)k, state, (long long)fields.epoch, name_of(&fields), (int)fields.pid,
-        (long long)fields.attached_at, (long long)word(self, slot + PUBLISHER_SLOT_START),
-        there ? (long long)word(self, end_word(self, k)) : -1LL,
-        there ? (long long)word(self, trailer + TRAILER_CLAIMED) : -1LL,
-        there && !foreign ? (long long)word(self, trailer + TRAILER_MESSAGES_DONE) : -1LL, (long long)since,
-        since > 0 ? (long long)positive(self->now - since) : 0LL, (long long)wanted, holders,
-        there ? (int)readers_of(self, k) : -1);
+    PyObject *values =
+        Py_BuildValue("isLNiLLLLLLLLNi", (int)k, state, (long long)fields.epoch, name_of(&fields), (int)fields.pid,
+                      (long long)fields.attached_at, (long long)word(self, slot + PUBLISHER_SLOT_START),
+                      there ? (long long)word(self, end_word(self, k)) : -1LL,
+                      there ? (long long)word(self, trailer + TRAILER_CLAIMED) : -1LL,
+                      there && !foreign ? (long long)word(self, trailer + TRAILER_MESSAGES_DONE) : -1LL,
+                      (long long)since, since > 0 ? (long long)positive(self->now - since) : 0LL, (long long)wanted,
+                      holders, there ? (int)readers_of(self, k) : -1);
     PyObject *made = values == NULL ? NULL : PyObject_CallObject(self->publisher, values);
     Py_XDECREF(values);
     return made;
@@ -260,8 +259,8 @@ static PyObject *gates_of(const Look *self, int32_t slot)
             continue;
         int64_t published = word(self, end_word(self, ring));
         int64_t done = word(self, ring_trailer_offset(shape, ring) + TRAILER_MESSAGES_DONE);
-        int64_t behind = count >= 0 && shape->foreign == 0 && !shape->queue ? positive(added(done, -count))
-                                                                            : COUNT_UNKNOWN;
+        int64_t behind =
+            count >= 0 && shape->foreign == 0 && !shape->queue ? positive(added(done, -count)) : COUNT_UNKNOWN;
         if (shape->queue && slot == 0) /* slot 0 has no count, so count the jobs that no worker has taken */
             behind = untaken(self, ring, position);
         PyObject *one = gate_stats(self, ring, position, published < position ? 0 : published - position, behind);
@@ -280,11 +279,11 @@ static PyObject *subscriber_of(const Look *self, int32_t k)
     int64_t slot = subscriber_slot_offset(shape, k), outstanding = -1, expired = -1;
     bool foreign = shape->foreign == FEATURE_FOREIGN_SUBSCRIBER;
     slot_fields fields = fields_of(self, slot);
-    const char *state = shape->queue && k == 0                ? "shared"
-                        : foreign                             ? "foreign"
-                        : self->live[shape->publishers + k]   ? "live"
-                        : fields.epoch == 0                   ? "unused"
-                                                              : "away";
+    const char *state = shape->queue && k == 0              ? "shared"
+                        : foreign                           ? "foreign"
+                        : self->live[shape->publishers + k] ? "live"
+                        : fields.epoch == 0                 ? "unused"
+                                                            : "away";
     if (shape->service && k > 0 && has_ring(self, shape->publishers / 2 + k - 1)) { /* service.md 11 */
         int64_t gate = gate_of(self, shape->publishers / 2 + k - 1, k);
         outstanding = positive(half(self, gate + GATE_OUTSTANDING));
@@ -296,12 +295,12 @@ static PyObject *subscriber_of(const Look *self, int32_t k)
         Py_XDECREF(job);
         return NULL;
     }
-    PyObject *values = Py_BuildValue(
-        "isLNiLNNLNNLL", (int)k, state, (long long)fields.epoch, name_of(&fields), (int)fields.pid,
-        (long long)fields.attached_at, PyBool_FromLong(half(self, slot + SUBSCRIBER_SLOT_KEPT) != 0),
-        PyBool_FromLong(half(self, slot + SUBSCRIBER_SLOT_EVICTING) != 0),
-        (long long)positive(word(self, slot + SUBSCRIBER_SLOT_DISCARDED)), job, gates, (long long)outstanding,
-        (long long)expired);
+    PyObject *values =
+        Py_BuildValue("isLNiLNNLNNLL", (int)k, state, (long long)fields.epoch, name_of(&fields), (int)fields.pid,
+                      (long long)fields.attached_at, PyBool_FromLong(half(self, slot + SUBSCRIBER_SLOT_KEPT) != 0),
+                      PyBool_FromLong(half(self, slot + SUBSCRIBER_SLOT_EVICTING) != 0),
+                      (long long)positive(word(self, slot + SUBSCRIBER_SLOT_DISCARDED)), job, gates,
+                      (long long)outstanding, (long long)expired);
     PyObject *made = values == NULL ? NULL : PyObject_CallObject(self->subscriber, values);
     Py_XDECREF(values);
     return made;
@@ -327,8 +326,8 @@ PyObject *look(PyObject *module, PyObject *args)
     PyObject *dimensions, *result = NULL;
     long long now;
     Look self = {0};
-    if (!PyArg_ParseTuple(args, "O!O!O!LOOO!O:look", file_type, &file, memory_type, &memory, &PyTuple_Type,
-                          &dimensions, &now, &self.publisher, &self.subscriber, &PyType_Type, &self.gate, &self.job))
+    if (!PyArg_ParseTuple(args, "O!O!O!LOOO!O:look", file_type, &file, memory_type, &memory, &PyTuple_Type, &dimensions,
+                          &now, &self.publisher, &self.subscriber, &PyType_Type, &self.gate, &self.job))
         return NULL;
     if (!geometry_parse(dimensions, INT64_MAX, &self.shape) || !memory_covers(memory, 0, 0))
         return NULL;

@@ -225,8 +225,8 @@ inline void read_publisher_stats(PublisherStats& stats, const ChannelFile& file,
         gates[j] = file.has_gate(k, j) ? load_acquire(file.gate(ring, j)) : layout::NOT_GATING;
     }
     stats.published = published_of(file, ring);
-    const auto needed = static_cast<std::uint64_t>(stats.published) + static_cast<std::uint64_t>(wanted) +
-                        layout::RECORD_HEADER_LENGTH;
+    const auto needed =
+        static_cast<std::uint64_t>(stats.published) + static_cast<std::uint64_t>(wanted) + layout::RECORD_HEADER_LENGTH;
     for (std::uint32_t j = 0; j < file.header.subscribers; ++j) {
         if (gates[j] >= 0 && static_cast<std::uint64_t>(gates[j]) + ring.capacity() < needed)
             stats.blocked_by.push_back(j);
