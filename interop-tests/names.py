@@ -48,6 +48,7 @@ SUBJECTS = {
     "service_survivors": ("what others got wrong; death, eviction, hostile memory, fork", ALL),
     "service_waiting": ("servers and clients that sleep, and what ends their waits", ALL),
     "slots": ("names, kept, take, give back, no free slot", ALL),
+    "stats": ("stats(): readers of a ring, what it costs", ALL),
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
     "typed": ("typed messages on a channel", ALL),
     "typed_service": ("requests and answers that are messages of a schema", ALL),

@@ -41,7 +41,8 @@ Json json(const flyring::PublisherStats& publisher) {
             {"blocked_since", publisher.blocked_since},
             {"blocked_for", publisher.blocked_for},
             {"blocked_length", publisher.blocked_length},
-            {"blocked_by", publisher.blocked_by}};
+            {"blocked_by", publisher.blocked_by},
+            {"readers", publisher.readers}};
 }
 
 Json json(const std::optional<flyring::InHandStats>& hand) {

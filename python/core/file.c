@@ -121,8 +121,7 @@ void lock_release(File *self, int64_t at)
     lock_set(self, F_UNLCK, at, 1);
 }
 
-/* Test for a lock: 1 another description holds one there, 0 none does, -1 with errno. */
-static int test_lock(const File *self, int64_t at, int64_t length)
+int lock_test(const File *self, int64_t at, int64_t length)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
     while (fcntl(self->fd, F_OFD_GETLK, &range) != 0)
@@ -133,12 +132,12 @@ static int test_lock(const File *self, int64_t at, int64_t length)
 
 bool lock_is_held(const File *self, int64_t at)
 {
-    return file_is_ours(self) && test_lock(self, at, 1) == 1;
+    return file_is_ours(self) && lock_test(self, at, 1) == 1;
 }
 
 bool lock_is_free(const File *self, int64_t at)
 {
-    return file_is_ours(self) && test_lock(self, at, 1) == 0;
+    return file_is_ours(self) && lock_test(self, at, 1) == 0;
 }
 
 bool file_is_nameless(const File *file)
@@ -236,7 +235,7 @@ static PyObject *file_is_locked(File *self, PyObject *args)
         return NULL;
     if (!file_is_ours(self))
         return raise_errno(EBADF);
-    int held = test_lock(self, at, length);
+    int held = lock_test(self, at, length);
     return held < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyBool_FromLong(held);
 }
 

@@ -19,6 +19,8 @@ bool file_is_ours(const File *file);
 /* Try to lock one byte of the file, without waiting. Returns whether it is locked now. */
 bool lock_try(File *file, int64_t at);
 void lock_release(File *file, int64_t at);
+/* Test for locks on these bytes: 1 another description holds one there, 0 none does, -1 with errno. */
+int lock_test(const File *self, int64_t at, int64_t length);
 /* Whether another description holds the lock on this byte. */
 bool lock_is_held(const File *file, int64_t at);
 /* Whether no other description holds the lock; false also if that could not be tested. */

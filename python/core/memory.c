@@ -320,8 +320,28 @@ static PyObject *memory_populate(Memory *self, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-/* Walk committed records, for recover (spec 6.8, 3) and for the count of a position (6.5). Returns where they stop, how
-   many are messages, and the length of a record that cannot be there, or 0. */
+int64_t walk_records(const uint8_t *ring, int64_t capacity, int64_t alignment, int64_t at, int64_t end,
+                     bool check_types, int64_t *messages, int64_t *bad)
+{
+    *messages = *bad = 0;
+    while (at < end) {
+        const uint8_t *record = ring + (at & (capacity - 1));
+        int64_t length = LOAD32_ACQUIRE((void *)(record + RECORD_LENGTH)); /* pairs with publish 6 */
+        if (length <= 0)
+            break;
+        int64_t n = (length + alignment - 1) & -alignment;
+        int32_t type = LOAD32_RELAXED((void *)(record + RECORD_TYPE));
+        if (length < RECORD_HEADER_LENGTH || n > end - at || (at & (capacity - 1)) + n > capacity ||
+            (check_types && type < 1 && type != TYPE_PADDING && type != TYPE_OWNER)) {
+            *bad = length;
+            break;
+        }
+        *messages += type > 0;
+        at += n;
+    }
+    return at;
+}
+
 static PyObject *memory_walk(Memory *self, PyObject *args)
 {
     long long ring, capacity, alignment, at, end;
@@ -335,27 +355,13 @@ static PyObject *memory_walk(Memory *self, PyObject *args)
     }
     if (!memory_covers(self, ring, capacity))
         return NULL;
-    long long messages = 0, bad = 0;
+    int64_t messages, bad;
     memory_use(self);
     Py_BEGIN_ALLOW_THREADS
-    while (at < end) {
-        const uint8_t *record = self->base + ring + (at & (capacity - 1));
-        int64_t length = LOAD32_ACQUIRE((void *)(record + RECORD_LENGTH)); /* pairs with publish 6 */
-        if (length <= 0)
-            break;
-        int64_t n = (length + alignment - 1) & -alignment;
-        int32_t type = LOAD32_RELAXED((void *)(record + RECORD_TYPE));
-        if (length < RECORD_HEADER_LENGTH || n > end - at || (at & (capacity - 1)) + n > capacity ||
-            (check_types && type < 1 && type != TYPE_PADDING && type != TYPE_OWNER)) {
-            bad = length;
-            break;
-        }
-        messages += type > 0;
-        at += n;
-    }
+    at = walk_records(self->base + ring, capacity, alignment, at, end, check_types, &messages, &bad);
     Py_END_ALLOW_THREADS
     memory_unuse(self);
-    return Py_BuildValue("LLL", at, messages, bad);
+    return Py_BuildValue("LLL", at, (long long)messages, (long long)bad);
 }
 
 static PyObject *memory_close(Memory *self, PyObject *ignored)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "arguments.h"
 #include "client.h"
+#include "look.h"
 #include "lossy.h"
 #include "sbe/sbe.h"
 #include "server.h"
@@ -81,6 +82,9 @@ static PyMethodDef functions[] = {
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
      "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec 6.16)."},
+    {"look", look, METH_VARARGS,
+     "look($module, file, memory, geometry, now, publisher, subscriber, gate, job, /)\n--\n\n"
+     "Reads all slots and rings, for Stats."},
     {"close_all", close_all, METH_O, "close_all(list of publishers and subscribers)"},
     {"message_behind", message_behind, METH_VARARGS,
      "message_behind($module, message, bytes, /)\n--\n\nA copy of a message without its first bytes."},

@@ -229,13 +229,7 @@ class Peer(Services):
         }
 
     def op_stats(self, request: Request) -> Answer:
-        stats = self.channels[request["channel"]].stats()
-        counters = [asdict(one) | {"key": one.key.rstrip(b"\0").hex()} for one in stats.counters]
-        told = asdict(stats) | {"id": str(stats.id), "counters": counters}
-        if stats.kind != "service":
-            for name in ("clients", "delivery", "max_outstanding", "serving"):
-                del told[name]
-        return {"stats": told}
+        return {"stats": self.channels[request["channel"]].stats().as_dict()}
 
     def op_unlink(self, request: Request) -> Answer:
         flyring.unlink(request["name"])

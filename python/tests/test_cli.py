@@ -114,13 +114,17 @@ def is_queue(path: Path) -> bool:
 def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> None:
     expected = load_golden(path)["expected"]
     found = flyring.json("info", path.with_suffix(".ring"))
-    header = found["header"]
-    assert header["id"] == expected["header"]["channel_id"]
-    for field in ("capacity", "publishers", "subscribers", "alignment", "counters", "file_length", "ring_stride"):
-        assert header[field] == expected["header"][field]
-    assert (found["problem"], found["another_boot"]) == (None, True)
+    file = found["file"]
+    assert (found["version"], found["id"]) == (1, expected["header"]["channel_id"])
+    for field in ("capacity", "alignment"):
+        assert found[field] == expected["header"][field]
+    for field in ("publishers", "subscribers"):
+        assert len(found[field]) == expected["header"][field]
+    for field in ("counters", "file_length", "ring_stride"):
+        assert file[field] == expected["header"][field]
+    assert (file["problem"], file["another_boot"]) == (None, True)
     foreign = {0: None, 2: "publisher", 4: "subscriber"}[expected["header"]["required_features"]]
-    assert header["foreign"] == foreign
+    assert found["foreign"] == foreign
     if foreign == "publisher":  # it stores only claimed
         (ours,), (theirs,) = found["publishers"], expected["publishers"]
         assert (ours["state"], ours["published"], ours["messages"]) == ("foreign", theirs["claimed"], -1)
@@ -131,7 +135,7 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
             assert ours[field] == theirs[field], field
         assert (ours["slot"], ours["blocked_since"]) == (theirs["ring"], 0)  # no slot is owned
         state = "unused" if not theirs["epoch"] else "closed" if theirs["closed"] else "away"
-        if header["kind"] == "queue" and ours["slot"] == header["publishers"] - 1:
+        if found["kind"] == "queue" and ours["slot"] == len(found["publishers"]) - 1:
             state = "returns"
         assert ours["state"] == state
     for ours, theirs in zip(found["subscribers"], expected["subscribers"], strict=True):
@@ -144,7 +148,7 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
         assert [ours["outstanding"], ours["expired"]] == [theirs.get("outstanding", -1), theirs.get("expired", -1)]
         behind = {gate["ring"]: gate["lag_messages"] for gate in ours["gates"]}
         done = [one["messages"] for one in expected["publishers"]]
-        if header["kind"] == "queue":  # slot 0: the jobs that no worker has taken; workers: not known
+        if found["kind"] == "queue":  # slot 0: the jobs that no worker has taken; workers: not known
             for ring, lag in behind.items():
                 left = sum(job["from"] == ring for job in expected["jobs"])
                 in_hand = any(one["gates"][ring] >= 0 for one in expected["subscribers"][1:])
@@ -155,7 +159,7 @@ def test_info_tells_what_a_golden_file_holds(path: Path, flyring: Command) -> No
     keys = [{**c, "key": c["key"].ljust(224, "0")} for c in found["counters"]]
     assert keys == [{**c, "key": c["key"].ljust(224, "0")} for c in expected["counters"]]
     text = flyring.text("info", path.with_suffix(".ring"))
-    assert header["id"] in text
+    assert found["id"] in text
     assert all(one["name"] in text for one in found["publishers"] + found["subscribers"])
 
 
@@ -304,7 +308,7 @@ def test_what_is_no_channel(kind: str, folder: Path, flyring: Command) -> None:
     (finding,) = flyring.json("check", path, status=1)["findings"]
     assert (finding["kind"], finding["severity"], finding["section"]) == (code, "broken", "3.3")
     assert "BROKEN" in flyring.text("check", path, status=1)
-    assert flyring.json("info", path, status=1)["problem"]["code"] == code
+    assert flyring.json("info", path, status=1)["file"]["problem"]["code"] == code
     assert "NOT A VALID CHANNEL" in flyring.text("info", path, status=1)
     for command, *rest in (("recover",), ("evict", "0")):
         assert flyring.text(command, path, *rest, status=2).startswith("flyring: ")
@@ -364,7 +368,7 @@ def test_every_flipped_header_byte_is_found(folder: Path, flyring: Command) -> N
         if field:
             assert first["offset"] == getattr(layout, f"HEADER_{field.upper()}"), at
             if at % 64 == 0:
-                assert flyring.json("info", path, status=1)["problem"]["field"] == field
+                assert flyring.json("info", path, status=1)["file"]["problem"]["field"] == field
 
 
 @pytest.mark.long

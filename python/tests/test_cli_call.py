@@ -141,8 +141,8 @@ def test_create_info_ls_check_and_evict(flyring: Command) -> None:
         client.start(b"x")
         client.start(b"y", timeout=0.001).cancel()
         document = json.loads(flyring("info", "c", "--json"))
-        assert (document["header"]["clients"], document["header"]["max_outstanding"]) == (3, 9)
-        assert (document["header"]["delivery"], document["serving"]) == ("at-least-once", 1)
+        assert (document["clients"], document["max_outstanding"]) == (3, 9)
+        assert (document["delivery"], document["serving"]) == ("at-least-once", 1)
         assert [one["outstanding"] for one in document["subscribers"]] == [-1, 2, 0, 0]
         text = flyring("info", "c")
         assert "service, 3 clients, 9 calls each, at least once" in text

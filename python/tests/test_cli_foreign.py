@@ -78,7 +78,7 @@ def test_what_agrona_writes_is_walked_from_the_gate(written_by_agrona: Channel, 
 def test_info_of_a_foreign_subscriber(read_by_agrona: Channel, flyring: Command) -> None:  # noqa: F811
     document = flyring.json("info", "agrona")
     gate, published = word(read_by_agrona, "gate"), word(read_by_agrona, "published")
-    assert (document["header"]["foreign"], document["problem"]) == ("subscriber", None)
+    assert (document["foreign"], document["file"]["problem"]) == ("subscriber", None)
     (subscriber,), (publisher,) = document["subscribers"], document["publishers"]
     assert (subscriber["state"], subscriber["name"], subscriber["pid"]) == ("foreign", "", 0)
     assert subscriber["gates"] == [{"ring": 0, "position": gate, "lag": published - gate, "lag_messages": -1}]
@@ -90,7 +90,7 @@ def test_info_of_a_foreign_subscriber(read_by_agrona: Channel, flyring: Command)
 def test_info_of_a_foreign_publisher(written_by_agrona: Channel, flyring: Command) -> None:  # noqa: F811
     document = flyring.json("info", "agrona")
     gate, claimed = word(written_by_agrona, "gate"), word(written_by_agrona, "claimed")
-    assert document["header"]["foreign"] == "publisher"
+    assert document["foreign"] == "publisher"
     (subscriber,), (publisher,) = document["subscribers"], document["publishers"]
     assert (publisher["state"], publisher["published"], publisher["messages"]) == ("foreign", claimed, -1)
     assert subscriber["gates"] == [{"ring": 0, "position": gate, "lag": claimed - gate, "lag_messages": -1}]
@@ -183,7 +183,7 @@ def test_a_combination_that_cannot_be_is_named(features: int, folder: Path, flyr
     changed(folder, features)
     (finding,) = flyring.json("check", "agrona", status=1)["findings"]
     assert (finding["kind"], finding["offset"]) == ("corrupt-header", layout.HEADER_REQUIRED_FEATURES)
-    assert flyring.json("info", "agrona", status=1)["problem"]["field"] == "required_features"
+    assert flyring.json("info", "agrona", status=1)["file"]["problem"]["field"] == "required_features"
 
 
 # Damage: where to write which bytes -> kind and section of a finding

@@ -104,6 +104,8 @@ struct PublisherStats : SlotStats {
     std::int64_t blocked_length = 0;
     /// The subscriber slots that hold it back.
     std::vector<std::uint32_t> blocked_by;
+    /// How many subscribers with an owner read the ring; in a queue, how many workers live.
+    std::int32_t readers = 0;
 };
 
 struct CounterStats {
@@ -168,10 +170,35 @@ struct Stats {
 
 namespace detail {
 
-/// Reads the shared fields of slot `index`, whose lock is on the file's byte `lock`.
-inline SlotStats slot_stats(const ChannelFile& file, const SlotWords& words, std::uint32_t index, std::uint64_t lock,
-                            bool foreign) {
-    SlotStats stats;
+/// What one call of stats() looks up only once: which slots have an owner, and the time.
+class StatsLook {
+  public:
+    explicit StatsLook(const ChannelFile& file) : locked_(file.header.publishers + file.header.subscribers) {
+        const std::uint64_t first = file.publisher_lock(0);
+        check_ours(file.fd, "fcntl(F_OFD_GETLK)", file.path);
+        // One test of the whole range suffices if no slot has an owner.
+        if (!bytes_are_locked(file.fd, first, locked_.size() * layout::CONTROL_SLOT_LENGTH, file.path)) return;
+        for (std::size_t i = 0; i < locked_.size(); ++i) {
+            locked_[i] = bytes_are_locked(file.fd, first + i * layout::CONTROL_SLOT_LENGTH, 1, file.path);
+        }
+    }
+    bool publisher_lives(std::uint32_t k) const { return locked_[k]; }
+    bool subscriber_lives(const ChannelFile& file, std::uint32_t j) const {
+        return locked_[file.header.publishers + j];
+    }
+    /// Nanoseconds since `since`, on the clock of blocked_since; at least 0.
+    std::int64_t age(std::int64_t since) {
+        if (now_ == 0) now_ = clock_ns(CLOCK_MONOTONIC) - monotonic_offset();
+        return std::max<std::int64_t>(0, now_ - since);
+    }
+
+  private:
+    std::vector<bool> locked_;
+    std::int64_t now_ = 0;
+};
+
+/// Reads the shared fields of slot `index`.
+inline void read_slot_stats(SlotStats& stats, const SlotWords& words, std::uint32_t index, bool live, bool foreign) {
     stats.slot = index;
     SlotFields fields;
     const bool known = read_fields(words, fields);
@@ -181,22 +208,31 @@ inline SlotStats slot_stats(const ChannelFile& file, const SlotWords& words, std
         stats.pid = fields.pid;
         stats.attached_at = load_relaxed(words.attached_at());
     }
-    stats.state = foreign                                    ? SlotState::foreign
-                  : byte_is_locked(file.fd, lock, file.path) ? SlotState::live
-                  : stats.epoch == 0                         ? SlotState::unused
-                                                             : SlotState::away;
-    return stats;
+    stats.state = foreign            ? SlotState::foreign
+                  : live             ? SlotState::live
+                  : stats.epoch == 0 ? SlotState::unused
+                                     : SlotState::away;
 }
 
 inline std::int64_t published_of(const ChannelFile& file, const Ring& ring) noexcept {
     return load_acquire(file.header.foreign == Foreign::publisher ? ring.claimed() : ring.published());
 }
 
-inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) {
+/// The number of subscribers with an owner that read ring `k`; in a queue, the number of workers that live.
+inline std::int32_t readers_of(const ChannelFile& file, const StatsLook& look, const Ring& ring, std::uint32_t k) {
+    std::int32_t count = 0;
+    for (std::uint32_t j = file.is_queue() ? 1 : 0; j < file.header.subscribers; ++j) {
+        const bool live = look.subscriber_lives(file, j) || file.header.foreign == Foreign::subscriber;
+        if (!live || !file.has_gate(k, j)) continue;
+        if (file.is_queue() || load_acquire(file.gate(ring, j)) >= 0) ++count;
+    }
+    return count;
+}
+
+inline void read_publisher_stats(PublisherStats& stats, const ChannelFile& file, StatsLook& look, std::uint32_t k) {
     const bool foreign = file.header.foreign == Foreign::publisher;
     const SlotWords words = publisher_slot(file, k);
-    PublisherStats stats;
-    static_cast<SlotStats&>(stats) = slot_stats(file, words, k, file.publisher_lock(k), foreign);
+    read_slot_stats(stats, words, k, look.publisher_lives(k), foreign);
     const bool live = stats.state == SlotState::live || foreign;
     if (stats.state == SlotState::away && load_acquire(words.closed()) != 0) stats.state = SlotState::closed;
     if (k >= file.header.producers()) stats.state = SlotState::returns;
@@ -204,25 +240,28 @@ inline PublisherStats publisher_stats(const ChannelFile& file, std::uint32_t k) 
     stats.start = load_relaxed(words.start());
     stats.claimed = load_relaxed(ring.claimed());
     stats.messages = foreign ? -1 : load_relaxed(ring.messages_done());
-    const std::int64_t since = load_acquire(words.blocked_since());  // pairs with recompute 5
-    const std::int64_t wanted = load_relaxed(words.blocked_length());
+    stats.readers = readers_of(file, look, ring, k);
+    const std::int64_t since = live ? load_acquire(words.blocked_since()) : 0;  // pairs with recompute 5
+    if (since <= 0) {
+        stats.published = published_of(file, ring);
+        return;
+    }
+    const std::int64_t wanted = std::max<std::int64_t>(0, load_relaxed(words.blocked_length()));
     std::vector<std::int64_t> gates(file.header.subscribers);
     for (std::uint32_t j = 0; j < file.header.subscribers; ++j) {
         gates[j] = file.has_gate(k, j) ? load_acquire(file.gate(ring, j)) : layout::NOT_GATING;
     }
     stats.published = published_of(file, ring);
-    if (!live || since <= 0) return stats;
-    const auto needed = static_cast<std::uint64_t>(stats.published) +
-                        static_cast<std::uint64_t>(std::max<std::int64_t>(0, wanted)) + layout::RECORD_HEADER_LENGTH;
+    const auto needed =
+        static_cast<std::uint64_t>(stats.published) + static_cast<std::uint64_t>(wanted) + layout::RECORD_HEADER_LENGTH;
     for (std::uint32_t j = 0; j < file.header.subscribers; ++j) {
         if (gates[j] >= 0 && static_cast<std::uint64_t>(gates[j]) + ring.capacity() < needed)
             stats.blocked_by.push_back(j);
     }
-    if (stats.blocked_by.empty()) return stats;  // the gates have moved since; the publisher has not looked yet
+    if (stats.blocked_by.empty()) return;  // the gates have moved since; the publisher has not looked yet
     stats.blocked_since = since;
-    stats.blocked_length = std::max<std::int64_t>(0, wanted);
-    stats.blocked_for = std::max<std::int64_t>(0, clock_ns(CLOCK_MONOTONIC) - monotonic_offset() - since);
-    return stats;
+    stats.blocked_length = wanted;
+    stats.blocked_for = look.age(since);
 }
 
 /// The number of jobs of `ring` that no worker has taken (spec/channel.md 6.5); -1: not known.
@@ -232,32 +271,33 @@ inline std::int64_t untaken_jobs(const Ring& ring) noexcept {
     return taken < 0 ? -1 : std::max<std::int64_t>(0, done - taken);
 }
 
-inline std::optional<InHandStats> in_hand_stats(const ChannelFile& file, std::uint32_t slot, const SlotWords& words) {
+inline std::optional<InHandStats> in_hand_stats(const ChannelFile& file, StatsLook& look, std::uint32_t slot,
+                                                const SlotWords& words) {
     const std::optional<Batch> batch = in_hand_of(file, slot);
     if (!batch) return std::nullopt;
     InHandStats stats{batch->ring, batch->position, batch->end, batch->attempts, 0, 0};
     stats.busy_since = std::max<std::int64_t>(0, load_relaxed(words.busy_since()));
     if (stats.busy_since == 0) return stats;
-    stats.busy_for = std::max<std::int64_t>(0, clock_ns(CLOCK_MONOTONIC) - monotonic_offset() - stats.busy_since);
+    stats.busy_for = look.age(stats.busy_since);
     return stats;
 }
 
-inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j) {
+inline void read_subscriber_stats(SubscriberStats& stats, const ChannelFile& file, StatsLook& look, std::uint32_t j) {
     const bool foreign = file.header.foreign == Foreign::subscriber;
     const SlotWords words = subscriber_slot(file, j);
-    SubscriberStats stats;
-    static_cast<SlotStats&>(stats) = slot_stats(file, words, j, file.subscriber_lock(j), foreign);
+    read_slot_stats(stats, words, j, look.subscriber_lives(file, j), foreign);
     stats.kept = load_acquire(words.kept()) != 0;
     stats.evicting = load_acquire(words.evicting()) != 0;
     stats.discarded = std::max<std::int64_t>(0, load_relaxed(words.discarded()));
     const bool queue = file.is_queue();
     if (queue && j == 0) stats.state = SlotState::shared;
-    if (queue && j != 0) stats.in_hand = in_hand_stats(file, j, words);
+    if (queue && j != 0) stats.in_hand = in_hand_stats(file, look, j, words);
     if (file.is_service() && j != 0) {
         std::int64_t* const own = file.ring(file.header.clients() + j - 1).gate(0);
         stats.outstanding = std::max(0, load_relaxed(outstanding_beside(own)));
         stats.expired = std::max<std::int64_t>(0, load_relaxed(expired_beside(own)));
     }
+    stats.gates.reserve(file.is_service() && j != 0 ? 1 : file.header.publishers);
     for (std::uint32_t k = 0; k < file.header.publishers; ++k) {
         if (!file.has_gate(k, j)) continue;
         const Ring ring = file.ring(k);
@@ -274,7 +314,6 @@ inline SubscriberStats subscriber_stats(const ChannelFile& file, std::uint32_t j
                                : done < count  ? 0
                                                : done - count});
     }
-    return stats;
 }
 
 /// The channel's stats except its counters.
@@ -292,8 +331,13 @@ inline Stats stats_of(const ChannelFile& file) {
     stats.delivery = file.header.delivery;
     stats.max_outstanding = file.header.max_outstanding;
     stats.serving = file.is_service() ? load_acquire(file.serving()) : 0;
-    for (std::uint32_t k = 0; k < file.header.publishers; ++k) stats.publishers.push_back(publisher_stats(file, k));
-    for (std::uint32_t j = 0; j < file.header.subscribers; ++j) stats.subscribers.push_back(subscriber_stats(file, j));
+    StatsLook look(file);
+    stats.publishers.resize(file.header.publishers);
+    stats.subscribers.resize(file.header.subscribers);
+    for (std::uint32_t k = 0; k < file.header.publishers; ++k) read_publisher_stats(stats.publishers[k], file, look, k);
+    for (std::uint32_t j = 0; j < file.header.subscribers; ++j) {
+        read_subscriber_stats(stats.subscribers[j], file, look, j);
+    }
     return stats;
 }
 

@@ -9,6 +9,7 @@ from typing_extensions import Buffer
 from .action import Action
 from .client import Items
 from .sender import Sender
+from .stats import GateStats, JobStats, PublisherStats, SubscriberStats
 
 _Get = TypeVar("_Get", covariant=True)
 _Set = TypeVar("_Set", contravariant=True)
@@ -28,6 +29,17 @@ def crc32c(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...
 def register_waker() -> bool: ...
 def message_behind(message: Message, bytes: int, /) -> Message: ...
+def look(
+    file: File,
+    memory: Memory,
+    geometry: tuple[int, ...],
+    now: int,
+    publisher: type[PublisherStats],
+    subscriber: type[SubscriberStats],
+    gate: type[GateStats],
+    job: type[JobStats],
+    /,
+) -> tuple[tuple[PublisherStats, ...], tuple[SubscriberStats, ...]]: ...
 def close_all(users: list[Any], /) -> None: ...
 @final
 class Memory:

@@ -62,7 +62,6 @@ from .system import (
     check_folder,
     create_file,
     failed,
-    is_locked,
     open_file,
     remove,
     test_locks,
@@ -111,6 +110,7 @@ class Channel(Closing):
         if not read_only:
             memory = Memory(file, header.sections_end, True, path)
         self._attached = Attached(path, file, header, memory, identity, wake)
+        self._look: Look | None = None
         self._closed = False
 
     @classmethod
@@ -654,7 +654,12 @@ class Channel(Closing):
         """
         self._check_open()
         at = self._attached
-        return Look(at.header, at.memory, lambda byte: is_locked(at.file, byte, at.path)).stats(at.path)
+        if self._look is None:
+            self._look = Look(at.header, at.memory, at.file)
+        try:
+            return self._look.stats(at.path)
+        except OSError as error:
+            raise failed("fcntl(F_OFD_GETLK)", error, at.path) from error
 
     # Special methods
 

@@ -6,27 +6,26 @@ Reading takes no lock and writes nothing. Each number alone is right, but two nu
 
 from __future__ import annotations
 
+import functools
+import os
 import struct
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from . import layout
-from ._core import Memory
+from ._core import File, Memory, look
 from .header import Header
-from .slots import SlotFields, has_job, messages_after, read_slot
 
 NOT_KNOWN = -1
 HEARTBEAT_KEY = struct.Struct("<ixxxxqq")
-CHANGING = SlotFields(epoch=-1, flag=False, name="", pid=0, attached_at=0)
 State = Literal["unused", "live", "closed", "away", "foreign", "returns", "shared"]
 
 
-@dataclass(frozen=True)
-class GateStats:
+class GateStats(NamedTuple):
     """How far a subscriber slot has read one ring."""
 
     ring: int
@@ -114,6 +113,8 @@ class PublisherStats(SlotStats):
     """Bytes of the record that found no room; 0: the publisher is not held back."""
     blocked_by: tuple[int, ...]
     """The subscriber slots that hold the publisher back."""
+    readers: int = NOT_KNOWN
+    """How many subscribers with an owner read the ring; in a queue, how many workers live."""
 
 
 @dataclass(frozen=True)
@@ -179,17 +180,43 @@ class Stats:
                 found.append(HeartbeatStats(one.id, one.label, pid, interval, started_at, one.value))
         return tuple(found)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the snapshot as ``flyring info --json`` prints it: dictionaries, lists, texts and numbers. The
+        fields of a service are there only for a service."""
+        document = shallow(self) | {"id": str(self.id)}
+        document["publishers"] = [shallow(one) | {"blocked_by": list(one.blocked_by)} for one in self.publishers]
+        document["subscribers"] = [
+            shallow(one)
+            | {
+                "in_hand": None if one.in_hand is None else shallow(one.in_hand),
+                "gates": [gate._asdict() for gate in one.gates],
+            }
+            for one in self.subscribers
+        ]
+        if self.kind != "service":
+            for name in ("clients", "delivery", "max_outstanding", "serving"):
+                del document[name]
+        document["counters"] = [shallow(one) | {"key": one.key.rstrip(b"\0").hex()} for one in self.counters]
+        return document
+
+
+def shallow(one: Any) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in fields(one)}
+
 
 class Look:
-    """Reads the statistics from a mapped file. ``locked(byte)`` tells whether a process holds the lock on that byte.
-    Slots and rings beyond the end of a truncated file are left out."""
+    """Reads the statistics from a mapped file. Slots and rings beyond the end of a truncated file are left out."""
 
-    def __init__(self, header: Header, memory: Memory, locked: Callable[[int], bool]) -> None:
-        self.header, self.memory, self.locked, self.length = header, memory, locked, memory.length
+    def __init__(self, header: Header, memory: Memory, file: File) -> None:
+        self.header, self.memory, self.file = header, memory, file
+        self.geometry = header.geometry
 
     def stats(self, path: str) -> Stats:
+        """Raises OSError if the locks cannot be tested."""
         header = self.header
-        at = header.control_offset + layout.CONTROL_SUCCESSOR
+        publishers, subscribers = look(
+            self.file, self.memory, self.geometry, monotonic(), PublisherStats, SubscriberStats, GateStats, JobStats
+        )
         return Stats(
             path,
             header.channel_id,
@@ -198,126 +225,22 @@ class Look:
             header.alignment,
             header.foreign,
             header.created_at,
-            self.memory.load32(at) if at + 4 <= self.length else 0,
-            tuple(self.publishers()),
-            tuple(self.subscribers()),
-            tuple(self.counters()),
+            self.word(layout.CONTROL_SUCCESSOR, 4),
+            publishers,
+            subscribers,
+            tuple(self.counters()) if header.counters else (),
             header.clients,
             header.delivery,
             header.max_outstanding,
-            self.serving(),
+            self.word(layout.CONTROL_SERVING, 8) if header.is_service else 0,
         )
 
-    def serving(self) -> int:
-        at = self.header.control_offset + layout.CONTROL_SERVING
-        return self.memory.load64(at) if self.header.is_service and at + 8 <= self.length else 0
-
-    def publishers(self) -> Iterator[PublisherStats]:
-        header, memory = self.header, self.memory
-        for k in range(header.publishers):
-            slot, trailer = header.publisher_slot(k), header.trailer(k)
-            if slot + layout.CONTROL_SLOT_LENGTH > self.length:
-                return
-            fields = fields_of(memory, slot)
-            foreign = header.foreign == "publisher"
-            live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
-            gone: State = "closed" if memory.load32(slot + layout.PUBLISHER_SLOT_CLOSED) else "away"
-            there = trailer + header.trailer_length <= self.length
-            since = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_SINCE)) if live and there else 0
-            wanted = max(0, memory.load64(slot + layout.PUBLISHER_SLOT_BLOCKED_LENGTH)) if since else 0
-            holders = tuple(self.holders(k, wanted)) if since else ()
-            if not holders:  # there is room by now, but the publisher has not noticed yet
-                since = wanted = 0
-            yield PublisherStats(
-                k,
-                "returns" if header.is_queue and k == header.publishers - 1 else state_of(foreign, live, fields, gone),
-                fields.epoch,
-                fields.name,
-                fields.pid,
-                fields.attached_at,
-                memory.load64(slot + layout.PUBLISHER_SLOT_START),
-                memory.load64(trailer + header.end_word) if there else NOT_KNOWN,
-                memory.load64(trailer + layout.TRAILER_CLAIMED) if there else NOT_KNOWN,
-                memory.load64(trailer + layout.TRAILER_MESSAGES_DONE) if there and not foreign else NOT_KNOWN,
-                since,
-                max(0, monotonic() - since) if since else 0,
-                wanted,
-                holders,
-            )
-
-    def holders(self, ring: int, wanted: int) -> Iterator[int]:
-        """Yields the slots whose gate leaves no room for a record of ``wanted`` bytes (spec 6.2, 5)."""
-        header, memory = self.header, self.memory
-        gates = [(memory.load64(header.gate(ring, k)), k) for k in header.gating(ring)]
-        published = memory.load64(header.trailer(ring) + header.end_word)
-        for gate, k in gates:
-            if gate >= 0 and gate + header.capacity < published + wanted + layout.RECORD_HEADER_LENGTH:
-                yield k
-
-    def subscribers(self) -> Iterator[SubscriberStats]:
-        header, memory = self.header, self.memory
-        for k in range(header.subscribers):
-            slot = header.subscriber_slot(k)
-            if slot + layout.CONTROL_SLOT_LENGTH > self.length:
-                return
-            fields = fields_of(memory, slot)
-            foreign = header.foreign == "subscriber"
-            live = not foreign and self.locked(slot + layout.CONTROL_SLOT_LOCK)
-            yield SubscriberStats(
-                k,
-                "shared" if header.is_queue and k == 0 else state_of(foreign, live, fields, "away"),
-                fields.epoch,
-                fields.name,
-                fields.pid,
-                fields.attached_at,
-                memory.load32(slot + layout.SUBSCRIBER_SLOT_KEPT) != 0,
-                memory.load32(slot + layout.SUBSCRIBER_SLOT_EVICTING) != 0,
-                max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_DISCARDED)),
-                self.in_hand(k, slot) if header.is_queue and k > 0 else None,
-                tuple(self.gates(k)),
-                *(self.calls(k) if header.is_service and k > 0 else (NOT_KNOWN, NOT_KNOWN)),
-            )
-
-    def calls(self, k: int) -> tuple[int, int]:
-        """Returns how many calls of a client are outstanding, and how many expired."""
-        header, memory = self.header, self.memory
-        ring = header.rings_of(k)[0]
-        if header.trailer(ring) + header.trailer_length > self.length:
-            return NOT_KNOWN, NOT_KNOWN
-        gate = header.gate(ring, k)
-        expired = memory.load64_plain(gate + layout.GATE_EXPIRED)
-        return max(0, memory.load32(gate + layout.GATE_OUTSTANDING)), max(0, expired)
-
-    def in_hand(self, k: int, slot: int) -> JobStats | None:
-        header, memory = self.header, self.memory
-        for ring in range(header.publishers):
-            if header.trailer(ring) + header.trailer_length > self.length:
-                return None
-            found = has_job(header, memory, ring, k)
-            if found is None:
-                continue
-            attempts = max(0, memory.load32(header.gate(ring, k) + layout.GATE_ATTEMPTS))
-            since = max(0, memory.load64(slot + layout.SUBSCRIBER_SLOT_BUSY_SINCE))
-            return JobStats(ring, *found, attempts, since, max(0, monotonic() - since) if since else 0)
-        return None
-
-    def gates(self, k: int) -> Iterator[GateStats]:
-        """Yields the gates of slot ``k``. Loads each gate before ``published``, so that no lag is too small."""
-        header, memory = self.header, self.memory
-        for ring in header.rings_of(k):
-            trailer = header.trailer(ring)
-            if trailer + header.trailer_length > self.length:
-                return
-            gate = header.gate(ring, k)
-            position, count = memory.load64(gate), memory.load64(gate + layout.GATE_COUNT)
-            published = memory.load64(trailer + header.end_word)
-            done = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)
-            if position >= 0:
-                known = count >= 0 and header.foreign is None and not header.is_queue
-                behind = max(0, done - count) if known else NOT_KNOWN
-                if header.is_queue and k == 0:  # slot 0 has no count, so count the jobs that no worker has taken
-                    behind = messages_after(header, memory, ring, position)
-                yield GateStats(ring, position, max(0, published - position), behind)
+    def word(self, offset: int, size: int) -> int:
+        """Returns a word of the control section; 0 if the file ends before it."""
+        at = self.header.control_offset + offset
+        if at + size > self.memory.length:
+            return 0
+        return self.memory.load32(at) if size == 4 else self.memory.load64(at)
 
     def counters(self) -> Iterator[CounterStats]:
         """Walks the allocated counters (spec 8)."""
@@ -325,7 +248,7 @@ class Look:
         for i in range(header.counters):
             metadata = header.counter_metadata_offset + layout.COUNTER_METADATA_STRIDE * i
             value = header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * i
-            if value + layout.COUNTER_VALUE_STRIDE > self.length:
+            if value + layout.COUNTER_VALUE_STRIDE > self.memory.length:
                 return
             state = memory.load32(metadata + layout.COUNTER_METADATA_STATE)
             if state == layout.COUNTER_METADATA_STATE_UNUSED:
@@ -344,19 +267,6 @@ class Look:
             )
 
 
-def state_of(foreign: bool, live: bool, fields: SlotFields, gone: State) -> State:
-    if foreign:
-        return "foreign"
-    if live:
-        return "live"
-    return "unused" if fields.epoch == 0 else gone
-
-
-def fields_of(memory: Memory, slot: int) -> SlotFields:
-    """Returns the slot's fields; with epoch -1 if they are changing, or the owner died while it changed them."""
-    return read_slot(memory, slot) or CHANGING
-
-
 def monotonic() -> int:
     """Returns the time of the clock that ``blocked_since`` uses, in ns (spec 6.2, 5)."""
     return time.monotonic_ns() - namespace_offset()
@@ -364,6 +274,11 @@ def monotonic() -> int:
 
 def namespace_offset() -> int:
     """Returns by how much this process's time namespace shifts CLOCK_MONOTONIC, in ns."""
+    return offset_of(os.getpid())  # a forked child may have another time namespace
+
+
+@functools.cache
+def offset_of(pid: int) -> int:
     try:
         words = Path("/proc/self/timens_offsets").read_text("ascii").split()
         seconds, nanoseconds = words[words.index("monotonic") + 1 :][:2]

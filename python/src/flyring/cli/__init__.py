@@ -16,9 +16,12 @@ from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
 from . import metrics as measuring
+from . import ping as pinging
+from . import top as topping
 from .call import call
 from .check import check
 from .create import create
+from .doctor import doctor
 from .evict import evict
 from .info import info
 from .ls import ls
@@ -29,6 +32,7 @@ from .report import printable
 from .rm import rm
 from .sbe import add_arguments, sbe
 from .tail import tail
+from .top import top as run_top
 
 NOT_POSSIBLE = 2
 
@@ -95,6 +99,12 @@ def run(options: argparse.Namespace) -> int:
             return metrics(options)
         case "rm":
             return rm(options.names, options.force, options.json)
+        case "ping":
+            return pinging.ping(options)
+        case "doctor":
+            return doctor(options.folder, options.json)
+        case "top":
+            return run_top(options)
         case _:
             return evict(options.name, options.slot, options.json)
 
@@ -124,6 +134,10 @@ def parser() -> argparse.ArgumentParser:
         """Adds a command without --json."""
         return commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
 
+    one = command("doctor", "say what of this machine does not suit, and what to do; status 1 if a line is BAD")
+    one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
+    pinging.add_arguments(command("ping", "measure round trips to another process; status 1 if it does not answer"))
+    topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
     one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a valid channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one = command("info", "show header, slots, positions and counters; status 1 if the header is not valid")

@@ -33,6 +33,14 @@ def holder(slot: SubscriberStats, noun: str) -> str:
     return f"{noun} {slot.slot} ({slot.name or 'no name'}, {owner}{', kept' if slot.kept else ''}{free})"
 
 
+def unheard(stats: Stats) -> Iterator[str]:
+    """Yields a sentence for each ring of a broadcast channel with a live publisher that no subscriber reads."""
+    for ring in stats.publishers:
+        if stats.kind == "broadcast" and ring.state == "live" and ring.readers == 0 and ring.messages > 0:
+            who = f"publisher {ring.slot} ({ring.name or 'no name'}, pid {ring.pid})"
+            yield f"NO READERS: no subscriber reads what {who} publishes"
+
+
 def waiting(stats: Stats) -> Iterator[str]:
     """Yields a sentence for each kept slot that no process owns and that has unread messages."""
     for slot in stats.subscribers:

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import layout
 from ..channel import Channel
-from ..slots import Attached
-from ..stats import fields_of
-from ..system import new_lock
 from .report import print_json
 
 
 def evict(name: str, slot: int, as_json: bool) -> int:
     with Channel.open(name, any_file_system=True) as channel:
         known = 0 <= slot < channel.subscribers and channel.foreign is None  # else Channel.evict raises the error
-        before = owner(channel._attached, slot) if known else {}
+        before = owner(channel, slot) if known else {}
         had = channel.evict(slot)
         queue, server = channel.kind == "queue", channel.kind == "service" and slot == 0
     if as_json:
@@ -43,14 +39,8 @@ def evict(name: str, slot: int, as_json: bool) -> int:
     return 0
 
 
-def owner(channel: Attached, k: int) -> dict[str, Any]:
+def owner(channel: Channel, k: int) -> dict[str, Any]:
     """Describes the slot's owner, before the slot is taken away."""
-    header, memory = channel.header, channel.memory
-    fields = fields_of(memory, header.subscriber_slot(k))
-    lock = new_lock(channel.file, channel.path)
-    try:
-        live = lock.is_locked(header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK)
-    finally:
-        lock.close()
-    rings = [ring for ring in header.rings_of(k) if memory.load64(header.gate(ring, k)) >= 0]
-    return {"name": fields.name, "live": live, "kept": fields.flag, "epoch": fields.epoch, "rings": rings}
+    slot = channel.stats().subscribers[k]
+    rings = [gate.ring for gate in slot.gates]
+    return {"name": slot.name, "live": slot.state == "live", "kept": slot.kept, "epoch": slot.epoch, "rings": rings}

@@ -57,9 +57,9 @@ class Image:
 
     def look(self) -> Look | None:
         """Returns the reader of the channel's Stats; None without a usable header."""
-        if self.header is None or self.memory is None:
+        if self.header is None or self.memory is None or self.file is None:
             return None
-        return Look(self.header, self.memory, self.locked)
+        return Look(self.header, self.memory, self.file)
 
     def another_boot(self) -> bool:
         """Returns whether the file was last written in an earlier boot, or on another machine (5.5)."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import FlyringError, NoSuchChannelError
@@ -54,25 +55,25 @@ def describe(path: str) -> dict[str, Any]:
         if image.problem is not None or header is None or look is None:
             problem = image.problem
             return {"path": path, "code": problem.code if problem else "", "reason": str(problem)}
-        rings = list(look.publishers())
-        return {
-            "path": path,
-            "id": str(header.channel_id),
-            "kind": header.kind,
-            "foreign": header.foreign,
-            "publishers": header.publishers,
-            "subscribers": header.subscribers,
-            "capacity": header.capacity,
-            "live_publishers": sum(ring.state in ("live", "foreign") for ring in rings),
-            "live_subscribers": sum(slot.state in ("live", "foreign") for slot in look.subscribers()),
-            "messages": None if header.foreign == "publisher" else published(rings),
-            "blocked": [ring.slot for ring in rings if ring.blocked_since],
-            "file_length": header.file_length,
-            "created_at": header.created_at,
-        }
+        stats, file_length = look.stats(path), header.file_length
+    return {
+        "path": path,
+        "id": str(stats.id),
+        "kind": stats.kind,
+        "foreign": stats.foreign,
+        "publishers": len(stats.publishers),
+        "subscribers": len(stats.subscribers),
+        "capacity": stats.capacity,
+        "live_publishers": sum(ring.state in ("live", "foreign") for ring in stats.publishers),
+        "live_subscribers": sum(slot.state in ("live", "foreign") for slot in stats.subscribers),
+        "messages": None if stats.foreign == "publisher" else published(stats.publishers),
+        "blocked": [ring.slot for ring in stats.publishers if ring.blocked_since],
+        "file_length": file_length,
+        "created_at": stats.created_at,
+    }
 
 
-def published(rings: list[PublisherStats]) -> int:
+def published(rings: Iterable[PublisherStats]) -> int:
     """Returns how many messages publishers have published. Released jobs in the returns ring do not count again."""
     return sum(max(0, ring.messages) for ring in rings if ring.state != "returns")
 

@@ -44,6 +44,7 @@ def attached(path: str) -> str:
         look = image.look()
         if look is None:
             return ""
-        slots = [("publisher", one) for one in look.publishers()] + [("subscriber", one) for one in look.subscribers()]
+        stats = look.stats(path)
+        slots = [("publisher", one) for one in stats.publishers] + [("subscriber", one) for one in stats.subscribers]
         owned = [f"{kind} {s.name or s.slot} (pid {s.pid})" for kind, s in slots if s.state == "live"]
     return ", ".join(owned[:8]) + (f" and {len(owned) - 8} more" if len(owned) > 8 else "")

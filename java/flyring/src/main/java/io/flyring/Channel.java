@@ -34,6 +34,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     private final Set<LossySubscriber> lossySubscribers = Collections.newSetFromMap(new WeakHashMap<>());
     /** The mapped trailers of all rings; null until a slot is taken or evicted. */
     private volatile List<Memory> trailers;
+    /** What stats() has mapped for reading only; null before the first call. */
+    private Seen seen;
     private volatile boolean closed;
 
     private Channel(String path, ChannelFile file, Header header, Identity identity, boolean wakes) {
@@ -770,12 +772,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     public Stats stats() {
         checkOpen();
-        Look look = new Look(this);
-        try {
-            return look.stats();
-        } finally {
-            look.close();
-        }
+        return new Look(this).stats();
     }
 
     /**
@@ -809,21 +806,37 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
         return trailers;
     }
 
-    /** The trailers of all rings; null if they are not mapped. */
-    List<Memory> trailersIfMapped() {
-        return trailers;
+    private record Seen(List<Memory> trailers, List<Memory> rings) {
     }
 
     /** The trailers of all rings for reading only; works on a read-only channel, too. */
     List<Memory> readableTrailers() {
         List<Memory> all = trailers;
-        if (all == null) {
-            all = new ArrayList<>();
-            for (int ring = 0; ring < header.publishers; ring++) {
-                all.add(file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), true));
+        return all != null ? all : mapSeen().trailers;
+    }
+
+    /** All rings, with their trailers, for reading only. */
+    List<Memory> readableRings() {
+        Seen all = mapSeen();
+        synchronized (this) {
+            if (all.rings.isEmpty()) {
+                for (int ring = 0; ring < header.publishers; ring++) {
+                    all.rings.add(file.map(header.ringOffset(ring), header.ringStride, true));
+                }
             }
         }
-        return all;
+        return all.rings;
+    }
+
+    private synchronized Seen mapSeen() {
+        if (seen == null) {
+            Seen all = new Seen(new ArrayList<>(), new ArrayList<>());
+            for (int ring = 0; ring < header.publishers; ring++) {
+                all.trailers.add(file.map(header.ringOffset(ring) + header.capacity, header.trailerLength(), true));
+            }
+            seen = all;
+        }
+        return seen;
     }
 
     Memory mapTrailer(int ring) {

@@ -223,6 +223,20 @@ final class ChannelFile implements AutoCloseable {
         return result != Linux.F_UNLCK;
     }
 
+    /**
+     * Whether any process holds the lock on each of {@code count} bytes, which lie {@code stride} bytes apart. One test
+     * of the whole range suffices if none is held.
+     */
+    synchronized boolean[] lockedEach(long first, int stride, int count) {
+        boolean[] held = new boolean[count];
+        int any = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, first, (long) stride * count);
+        check("fcntl", any, path);
+        for (int i = 0; i < count && any != Linux.F_UNLCK; i++) {
+            held[i] = locked(first + (long) i * stride);
+        }
+        return held;
+    }
+
     /** The descriptor; throws if it was closed, because its number may belong to another file. */
     private int open() {
         if (fd < 0) {

@@ -14,6 +14,10 @@ final class Look {
     private final List<Memory> trailers;
     /** The published position's offset in a trailer. A foreign publisher stores only claimed (spec/channel.md 6.15). */
     private final int publishedAt;
+    /** Whether each slot has an owner: publisher slots, then subscriber slots. */
+    private final boolean[] live;
+    /** The time on the clock of blocked_since; 0 until it is asked for. */
+    private long now;
 
     Look(Channel channel) {
         this.channel = channel;
@@ -22,14 +26,9 @@ final class Look {
         this.control = channel.control();
         this.slots = channel.slots();
         this.trailers = channel.readableTrailers();
+        this.live = file.lockedEach(header.controlOffset + header.publisherSlot(0), Layout.CONTROL_SLOT_LENGTH,
+            header.publishers + header.subscribers);
         this.publishedAt = header.foreign == Foreign.PUBLISHER ? Layout.TRAILER_CLAIMED : Layout.TRAILER_PUBLISHED;
-    }
-
-    /** Releases the mappings that were made for this object. */
-    void close() {
-        if (trailers != channel.trailersIfMapped()) {
-            trailers.forEach(file::release);
-        }
     }
 
     Stats stats() {
@@ -58,11 +57,32 @@ final class Look {
             List.copyOf(subscribers), List.copyOf(counters));
     }
 
-    private SlotState state(boolean foreign, int at, long epoch, boolean closed) {
+    private long age(long since) {
+        if (since <= 0) {
+            return 0;
+        }
+        now = now != 0 ? now : Identity.REAL.monotonicNow();
+        return Math.max(0, now - since);
+    }
+
+    /** How many subscribers with an owner read a ring; in a queue, how many workers live. */
+    private int readers(int ring, Memory trailer) {
+        int count = 0;
+        int first = Math.max(header.firstGate(ring), header.firstSubscriber());
+        for (int slot = first; slot < header.endOfGates(ring); slot++) {
+            if ((live[header.publishers + slot] || header.foreign == Foreign.SUBSCRIBER)
+                && (header.isQueue() || trailer.getLongAcquire(header.gateAt(slot)) >= 0)) {
+                count++;
+            }
+        }
+        return count;
+    }
+
+    private static SlotState state(boolean foreign, boolean live, long epoch, boolean closed) {
         if (foreign) {
             return SlotState.FOREIGN;
         }
-        if (file.locked(header.controlOffset + at)) {
+        if (live) {
             return SlotState.LIVE;
         }
         return epoch == 0 ? SlotState.UNUSED : closed ? SlotState.CLOSED : SlotState.AWAY;
@@ -74,7 +94,7 @@ final class Look {
         Slots.Fields fields = slots.fields(at);
         boolean foreign = header.foreign == Foreign.PUBLISHER;
         SlotState state = header.isReturns(slot) ? SlotState.RETURNS
-            : state(foreign, at, fields.epoch(), slots.closed(slot));
+            : state(foreign, live[slot], fields.epoch(), slots.closed(slot));
         // pairs with: recompute 5
         long since = Math.max(0, control.getLongAcquire(at + Layout.PUBLISHER_SLOT_BLOCKED_SINCE));
         long length = Math.max(0, control.getLongOpaque(at + Layout.PUBLISHER_SLOT_BLOCKED_LENGTH));
@@ -87,7 +107,7 @@ final class Look {
             control.getLongOpaque(at + Layout.PUBLISHER_SLOT_START), trailer.getLongAcquire(publishedAt),
             trailer.getLongOpaque(Layout.TRAILER_CLAIMED),
             foreign ? Layout.COUNT_UNKNOWN : trailer.getLongAcquire(Layout.TRAILER_MESSAGES_DONE), since,
-            since > 0 ? Math.max(0, Identity.REAL.monotonicNow() - since) : 0, length, holders);
+            age(since), length, holders, readers(slot, trailer));
     }
 
     /** The slots with a gate that leaves no room for a record of {@code length} bytes (6.2, 5). */
@@ -108,12 +128,7 @@ final class Look {
         if (header.isQueue() && slot >= header.firstSubscriber()) {
             return Layout.COUNT_UNKNOWN;
         }
-        Memory whole = file.map(header.ringOffset(ring), header.ringStride, true);
-        try {
-            return new MessageCount(whole, header).unread(slot);
-        } finally {
-            file.release(whole);
-        }
+        return new MessageCount(channel.readableRings().get(ring), header).unread(slot);
     }
 
     private SubscriberStats subscriber(int slot) {
@@ -141,7 +156,7 @@ final class Look {
         boolean shared = slot < header.firstSubscriber();
         InHandStats inHand = header.isQueue() && !shared ? Adoption.inHand(header, control, trailers, slot) : null;
         return new SubscriberStats(slot, shared ? SlotState.SHARED
-            : state(header.foreign == Foreign.SUBSCRIBER, at, fields.epoch(), false),
+            : state(header.foreign == Foreign.SUBSCRIBER, live[header.publishers + slot], fields.epoch(), false),
             fields.epoch(), fields.name(), fields.pid(), fields.attachedAt(), slots.kept(slot), slots.evicting(slot),
             Math.max(0, discarded), inHand,
             client ? Math.max(0, beside.getIntOpaque(Layout.TRAILER_GATE + Layout.GATE_OUTSTANDING)) : -1,

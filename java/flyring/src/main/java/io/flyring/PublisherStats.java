@@ -20,8 +20,9 @@ import java.util.List;
  * @param blockedFor how long the publisher has been held back, in ns; 0 if it is not.
  * @param blockedLength bytes of the record that found no room; 0 if the publisher is not held back.
  * @param blockedBy the subscriber slots that hold it back.
+ * @param readers how many subscribers with an owner read the ring; in a queue, how many workers live.
  */
 public record PublisherStats(int slot, SlotState state, long epoch, String name, int pid, long attachedAt,
     long start, long published, long claimed, long messages, long blockedSince, long blockedFor, long blockedLength,
-    List<Integer> blockedBy) {
+    List<Integer> blockedBy, int readers) {
 }

@@ -66,6 +66,7 @@ final class StatsJson {
         JsonArray holders = new JsonArray();
         publisher.blockedBy().forEach(holders::add);
         json.add("blocked_by", holders);
+        json.addProperty("readers", publisher.readers());
         return json;
     }
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring top``: what goes on in all channels of a folder, or in one. Live in a terminal (top_live.py), or plain."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+from ..errors import InvalidArgumentError
+from .report import print_json, printable, size_text
+from .top_model import Model, Row, rate_text
+
+MISSING = "the live table needs the library textual: pip install 'flyring[top]'; or use --once, or pipe the output"
+SORTS = ("channel", "rate", "lag", "alarm")
+TITLES = ("CHANNEL", "ROLE", "SLOT", "NAME", "PID", "STATE", "MSG/S", "B/S", "LAG", "LAG B", "UNMOVED", "NOTE")
+RIGHT = frozenset(("SLOT", "PID", "MSG/S", "B/S", "LAG", "LAG B", "UNMOVED"))
+NARROW = 80
+FIRST_WIDTH = {"CHANNEL": 12, "NAME": 10}
+"""The widest cell of these columns on a terminal of 80 columns. Of what is wider, each gets a half."""
+
+
+def add_arguments(one: argparse.ArgumentParser) -> None:
+    one.add_argument("name", nargs="?", metavar="NAME", help="only this channel; default: all of the folder")
+    one.add_argument("--folder", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
+    one.add_argument("--once", action="store_true", help="print one table and end; status 1 if a line is marked with !")
+    one.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between two tables (default 1)")
+    one.add_argument("--count", metavar="N", type=int, help="end after N tables")
+    one.add_argument("--sort", choices=SORTS, default="channel", help="the order of the lines (default channel)")
+    one.add_argument("--filter", metavar="TEXT", default="", help="only lines with this text")
+
+
+def top(options: argparse.Namespace) -> int:
+    """Runs the command. Returns status 1 if a line of the last table is marked."""
+    if options.interval <= 0:
+        raise InvalidArgumentError("interval", f"{options.interval} must be above 0")
+    model = Model(options.folder, options.name)
+    plain = options.once or options.count is not None or options.json or not sys.stdout.isatty()
+    try:
+        if plain:
+            return print_tables(model, options)
+        try:
+            from .top_live import show
+        except ImportError:
+            print(f"flyring: {MISSING}", file=sys.stderr)
+            return 2
+        show(model, options.interval, options.sort, options.filter)
+        return 0
+    finally:
+        model.close()
+
+
+def print_tables(model: Model, options: argparse.Namespace) -> int:
+    """Prints tables. The first one has rates, too, so it comes after one interval, or a fifth of a second."""
+    count = 1 if options.once else options.count
+    printed = 0
+    model.look()
+    marked = False
+    while count is None or printed < count:
+        time.sleep(min(options.interval, 0.2) if printed == 0 else options.interval)
+        model.look()
+        rows = arranged(model.rows(), options.sort, options.filter)
+        marked = any(row.alarm for row in rows)
+        if options.json:
+            print_json(document(model, rows))
+        else:
+            if printed:
+                print()
+            print(time.strftime("%H:%M:%S"), summary(model))
+            for line in table_lines(rows, shutil.get_terminal_size((NARROW, 24)).columns):
+                print(line)
+            for text in recent(model):
+                print(text)
+        sys.stdout.flush()
+        printed += 1
+    return 1 if marked else 0
+
+
+def document(model: Model, rows: Sequence[Row]) -> dict[str, object]:
+    now = time.monotonic()
+    events = [{"ago": round(now - event.at, 3), "text": event.text} for event in model.events]
+    return {"version": 1, "rows": [vars(row) for row in rows], "events": events}
+
+
+def arranged(rows: Iterable[Row], sort: str, only: str = "") -> list[Row]:
+    """Returns the rows that contain the text, in the order that was asked for."""
+    found = [row for row in rows if only.lower() in " ".join(cells(row)).lower()]
+    if sort == "rate":
+        found.sort(key=lambda row: -row.bytes)
+    elif sort == "lag":
+        found.sort(key=lambda row: -row.lag)
+    elif sort == "alarm":
+        found.sort(key=lambda row: not row.alarm)
+    return found
+
+
+def summary(model: Model) -> str:
+    stats = [seen.stats for seen in model.seen.values()]
+    rings = [ring for one in stats for ring in one.publishers]
+    blocked = sum(ring.blocked_since > 0 for ring in rings)
+    rate = sum(max(0.0, messages) for seen in model.seen.values() for (role, _), (messages, _) in seen.rates.items()
+               if role == "pub")  # fmt: skip
+    count = f"{len(stats)} channel{'s' * (len(stats) != 1)}, {rate_text(rate)} messages/s"
+    return f"{count}, {blocked} publishers blocked" if blocked else count
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.channel,
+        row.role,
+        str(row.slot),
+        row.name or "-",
+        str(row.pid or "-"),
+        row.state,
+        rate_text(row.messages),
+        rate_text(row.bytes),
+        "-" if row.lag_messages < 0 else rate_text(row.lag_messages),
+        "-" if not row.lag else size_text(row.lag).replace(" ", "").replace("iB", ""),
+        f"{row.unmoved:.1f}s" if row.unmoved else "-",
+        f"! {row.note}" if row.alarm else row.note,
+    )
+
+
+def table_lines(rows: Sequence[Row], width: int) -> list[str]:
+    """Formats the rows for a terminal of this width. A note that does not fit goes on in the next line."""
+    return [line for line, _ in laid_out(rows, width)] if rows else ["there is no channel with users"]
+
+
+def laid_out(rows: Sequence[Row], width: int) -> list[tuple[str, Row | None]]:
+    """Returns the lines with their rows; the first line has the titles, and no row."""
+    all_cells = [tuple(printable(cell) for cell in cells(row)) for row in rows]
+    more = max(0, width - NARROW) // 2
+    widths = []
+    for i, name in enumerate(TITLES[:-1]):
+        longest = max([len(name), *(len(row[i]) for row in all_cells)])
+        widths.append(min(longest, FIRST_WIDTH[name] + more) if name in FIRST_WIDTH else longest)
+    drop = dropped(widths, width)
+    lines: list[tuple[str, Row | None]] = []
+    for row, source in zip((TITLES, *all_cells), (None, *rows), strict=True):
+        parts = []
+        for i, name in enumerate(TITLES[:-1]):
+            if i in drop:
+                continue
+            text = row[i] if len(row[i]) <= widths[i] else row[i][: widths[i] - 1] + "~"
+            parts.append(text.rjust(widths[i]) if name in RIGHT else text.ljust(widths[i]))
+        line = " ".join(parts)
+        note = row[-1]
+        if len(line) + 1 + len(note) <= width:
+            lines.append((f"{line} {note}".rstrip(), source))
+            continue
+        lines.append((line.rstrip(), source))
+        lines += [(one, source) for one in wrapped(note, width)]
+    return lines
+
+
+def wrapped(note: str, width: int) -> list[str]:
+    """Returns a note in lines of its own, which are indented."""
+    lines, line = [], " "
+    for word in note.split(" "):
+        if len(line) + 1 + len(word) > width and line.strip():
+            lines.append(line)
+            line = "   "
+        line += " " + word
+    return [*lines, line]
+
+
+def dropped(widths: Sequence[int], width: int) -> set[int]:
+    """Returns the columns that a narrow terminal leaves out."""
+    drop: set[int] = set()
+    for name in ("SLOT", "B/S", "UNMOVED", "PID"):
+        if sum(w + 1 for i, w in enumerate(widths) if i not in drop) <= width:
+            break
+        drop.add(TITLES.index(name))
+    return drop
+
+
+def recent(model: Model) -> list[str]:
+    """Returns what happened in the last minute, the newest last."""
+    now = time.monotonic()
+    return [printable(f"{now - event.at:4.0f} s ago  {event.text}") for event in model.events]

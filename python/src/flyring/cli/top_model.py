@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``flyring top`` knows: two snapshots of each channel give rates, and the time since when a gate has not moved.
+
+Everything about a channel comes from its Stats. The rest is /proc.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import FlyringError
+from ..stats import PublisherStats, Stats, SubscriberStats
+from ..system import channel_path, default_folder
+from .image import Image, open_image
+from .ls import SUFFIX, entries
+from .process import Processes
+
+Slot = PublisherStats | SubscriberStats
+RECENT = 60.0
+"""For how many seconds the coming and going of owners is shown."""
+STUCK = 1.0
+"""After how many seconds a reader with unread messages that does not move is marked."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a ring with its publisher, or a subscriber."""
+
+    channel: str
+    role: str
+    """``pub`` or ``sub``; of a queue ``prod``, ``work`` or ``jobs``; of a service ``client`` or ``server``."""
+    slot: int
+    name: str
+    pid: int
+    state: str
+    messages: float
+    """A second: published, or read."""
+    bytes: float
+    lag_messages: int
+    """-1: not known."""
+    lag: int
+    unmoved: float
+    """Seconds since the slot moved; 0 if it has nothing to do."""
+    note: str
+    alarm: bool = False
+
+
+@dataclass
+class Seen:
+    """The last snapshot of a channel, and what only the one before can tell."""
+
+    stats: Stats
+    at: float
+    moved: dict[tuple[str, int], tuple[tuple[int, ...], float]] = field(default_factory=dict)
+    """{(role, slot): (positions, since when they are these)}"""
+    rates: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
+    lost: dict[int, float] = field(default_factory=dict)
+    """{counter id: what it grew by, a second}"""
+
+
+@dataclass(frozen=True)
+class Event:
+    at: float
+    text: str
+
+
+class Model:
+    """Watches all channels of a folder, or one. ``look`` takes the snapshots. The files stay open and mapped between
+    two of them, because to open 100 channels costs more than to read them."""
+
+    def __init__(self, folder: str | None, name: str | None) -> None:
+        self.folder = folder or os.environ.get("FLYRING_DIR") or default_folder()
+        self.name = name
+        self.seen: dict[str, Seen] = {}
+        self.events: deque[Event] = deque(maxlen=200)
+        self.broken: dict[str, str] = {}
+        self.processes = Processes()
+        self._images: dict[str, tuple[Image, tuple[int, int], object]] = {}
+
+    def paths(self) -> list[str]:
+        if self.name is not None:
+            return [channel_path(self.name)]
+        return [os.path.join(self.folder, name) for name in sorted(entries(self.folder, must_exist=False))]
+
+    def look(self) -> None:
+        now = time.monotonic()
+        self.processes.begin()
+        found: dict[str, Seen] = {}
+        self.broken = {}
+        for path in self.paths():
+            try:
+                stats = self._stats(path)
+            except (FlyringError, OSError) as error:
+                self.broken[path] = str(error)
+                continue
+            if stats is not None:
+                found[path] = self._compare(self.seen.get(path), stats, now)
+        for path in self.seen.keys() - found.keys():
+            self._note(now, f"{title(path)}: the channel is gone")
+            self._forget(path)
+        self.seen = found
+        while self.events and self.events[0].at < now - RECENT:
+            self.events.popleft()
+
+    def close(self) -> None:
+        for path in list(self._images):
+            self._forget(path)
+
+    def _stats(self, path: str) -> Stats | None:
+        try:
+            status = os.stat(path, follow_symlinks=False)
+        except FileNotFoundError:
+            if self.name is not None:
+                raise
+            return None
+        identity = status.st_dev, status.st_ino
+        known = self._images.get(path)
+        if known is not None and known[1] != identity:
+            self._note(time.monotonic(), f"{title(path)}: REPLACED by another channel")
+            self._forget(path)
+            self.seen.pop(path, None)
+            known = None
+        if known is None:
+            opened = open_image(path)
+            image = opened.__enter__()
+            if image.problem is not None:
+                opened.__exit__(None, None, None)
+                raise image.problem
+            self._images[path] = known = image, identity, opened
+        look = known[0].look()
+        return None if look is None else look.stats(path)
+
+    def _forget(self, path: str) -> None:
+        known = self._images.pop(path, None)
+        if known is not None:
+            known[2].__exit__(None, None, None)  # type: ignore[attr-defined]
+
+    def _note(self, now: float, text: str) -> None:
+        self.events.append(Event(now, text))
+
+    def _compare(self, before: Seen | None, stats: Stats, now: float) -> Seen:
+        seen = Seen(stats, now)
+        old = before.stats if before and before.stats.id == stats.id else None
+        elapsed = max(1e-3, now - before.at) if before else 1.0
+        kinds: tuple[tuple[str, Sequence[Slot], Sequence[Slot]], ...] = (
+            ("pub", stats.publishers, old.publishers if old else ()),
+            ("sub", stats.subscribers, old.subscribers if old else ()),
+        )
+        for role, slots, olds in kinds:
+            for k, slot in enumerate(slots):
+                key, positions = (role, k), positions_of(slot)
+                last = before.moved.get(key) if before and old else None
+                seen.moved[key] = last if last and last[0] == positions else (positions, now)
+                if old is not None and k < len(olds):
+                    seen.rates[key] = rates(stats, old, slot, olds[k], elapsed)
+                    for text in changes(slot, olds[k]):
+                        self._note(now, f"{title(stats.path)}: {text}")
+        values = {one.id: one.value for one in old.counters} if old else {}
+        for one in stats.counters:
+            if is_loss(one.label):
+                seen.lost[one.id] = (one.value - values.get(one.id, one.value)) / elapsed
+        return seen
+
+    def rows(self) -> Iterator[Row]:
+        for path, seen in self.seen.items():
+            yield from rows_of(title(path), seen, self.processes)
+        for path, reason in self.broken.items():
+            yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, True)
+
+
+def title(path: str) -> str:
+    return os.path.basename(path).removesuffix(SUFFIX)
+
+
+def is_loss(label: str) -> bool:
+    """Returns whether a counter holds the losses of a lossy reader: its label is ``lost``, or ``lost`` and a name."""
+    return label == "lost" or label.startswith("lost ")
+
+
+def positions_of(slot: Slot) -> tuple[int, ...]:
+    if isinstance(slot, PublisherStats):
+        return (slot.epoch, slot.published)
+    hand = () if slot.in_hand is None else (slot.in_hand.position,)
+    return (slot.epoch, *(gate.position for gate in slot.gates), *hand)
+
+
+def rates(
+    stats: Stats,
+    old: Stats,
+    slot: Slot,
+    before: Slot,
+    elapsed: float,
+) -> tuple[float, float]:
+    """Returns messages and bytes a second; messages -1: not known."""
+    if isinstance(slot, PublisherStats) and isinstance(before, PublisherStats):
+        known = slot.messages >= 0 and before.messages >= 0
+        messages = max(0, slot.messages - before.messages) / elapsed if known else -1.0
+        return messages, max(0, slot.published - before.published) / elapsed
+    assert isinstance(slot, SubscriberStats) and isinstance(before, SubscriberStats)
+    read, known = 0, True
+    position = {gate.ring: gate for gate in before.gates}
+    size = 0
+    for gate in slot.gates:
+        last = position.get(gate.ring)
+        if last is None:
+            continue
+        size += max(0, gate.position - last.position)
+        if gate.lag_messages < 0 or last.lag_messages < 0:
+            known = False
+            continue
+        came = stats.publishers[gate.ring].messages - old.publishers[gate.ring].messages
+        read += max(0, came - gate.lag_messages + last.lag_messages)
+    return (read / elapsed if known else -1.0), size / elapsed
+
+
+def changes(slot: Slot, old: Slot) -> Iterator[str]:
+    """Yields what happened to a slot's owner between two snapshots."""
+    noun = "publisher" if isinstance(slot, PublisherStats) else "subscriber"
+    who = f"{noun} {slot.slot} ({slot.name or 'no name'}, pid {slot.pid})"
+    if slot.state == "live" and (old.state != "live" or old.epoch != slot.epoch):
+        yield f"{who} came"
+    elif old.state == "live" and slot.state == "away":
+        yield f"{who} DIED" if isinstance(slot, PublisherStats) else f"{who} died or left"
+    elif old.state == "live" and slot.state == "closed":
+        yield f"{who} closed"
+    elif old.state == "live" and slot.state == "unused":
+        yield f"{noun} {slot.slot} ({old.name or 'no name'}, pid {old.pid}) left"
+    if isinstance(slot, SubscriberStats) and isinstance(old, SubscriberStats):
+        if slot.discarded > old.discarded:
+            yield f"{who} was evicted and lost {slot.discarded - old.discarded} messages"
+        elif slot.evicting and not old.evicting:
+            yield f"{who} was evicted"
+
+
+def owner_text(slot: Slot, processes: Processes) -> str:
+    """Returns "name (pid 12)", with the container if it is known."""
+    if slot.state == "shared":
+        return "jobs that no worker has taken"
+    name = slot.name or f"slot {slot.slot}"
+    if slot.state not in ("live", "foreign"):
+        return f"{name} (no process)"
+    words = [f"pid {slot.pid}"]
+    if container := processes.container(slot.pid):
+        words.append(f"container {container}")
+    if processes.state(slot.pid) == "STOPPED":
+        words.append("STOPPED")
+    return f"{name} ({', '.join(words)})"
+
+
+def role_of(stats: Stats, slot: Slot) -> str:
+    publisher = isinstance(slot, PublisherStats)
+    if stats.kind == "queue":
+        return (
+            ("back" if slot.state == "returns" else "prod")
+            if publisher
+            else ("jobs" if slot.state == "shared" else "work")
+        )
+    if stats.kind == "service":
+        if publisher:
+            return "ask" if slot.slot < stats.clients else "reply"
+        return "client" if slot.slot else "server"
+    return "pub" if publisher else "sub"
+
+
+def rows_of(channel: str, seen: Seen, processes: Processes) -> Iterator[Row]:
+    stats = seen.stats
+    for ring in stats.publishers:
+        if (ring.state == "unused" and not ring.messages) or (ring.state == "returns" and not ring.messages):
+            continue
+        yield publisher_row(channel, seen, ring, processes)
+    for slot in stats.subscribers:
+        if slot.state == "unused" and not slot.gates:
+            continue
+        yield subscriber_row(channel, seen, slot, processes)
+    for one in stats.counters:
+        if is_loss(one.label):
+            rate = seen.lost.get(one.id, 0.0)
+            note = f"LAPPED: loses {rate_text(rate)} messages a second" if rate > 0 else f"lost {one.value} in all"
+            name = one.label.removeprefix("lost").strip() or "lossy"
+            yield Row(channel, "lossy", one.id, name, 0, "-", 0, 0, -1, 0, 0, note, rate > 0)
+
+
+def publisher_row(channel: str, seen: Seen, ring: PublisherStats, processes: Processes) -> Row:
+    stats = seen.stats
+    messages, size = seen.rates.get(("pub", ring.slot), (0.0, 0.0))
+    alarm, note = False, ""
+    process = processes.state(ring.pid) if ring.state == "live" else ring.state
+    if ring.blocked_since:
+        alarm = True
+        holders = ", ".join(owner_text(stats.subscribers[k], processes) for k in ring.blocked_by)
+        note = f"BLOCKED by {holders} since {ring.blocked_for / 1e9:.1f} s"
+    elif ring.state == "away":
+        alarm, note = True, "DEAD"
+    elif process == "STOPPED":
+        alarm, note = True, "STOPPED"
+    elif ring.readers == 0 and ring.messages > 0 and ring.state == "live":
+        waiting = sum(max(0, gate.lag) for slot in stats.subscribers for gate in slot.gates if gate.ring == ring.slot)
+        alarm, note = waiting > 0 or stats.kind == "broadcast", "NO READERS"
+    if stats.successor:
+        alarm, note = True, ("REPLACED" if stats.successor == 1 else "REMOVED") + (f", {note}" if note else "")
+    unmoved = seen.at - seen.moved[("pub", ring.slot)][1] if ring.blocked_since else 0.0
+    return Row(
+        channel, role_of(stats, ring), ring.slot, ring.name, ring.pid, process, messages, size, -1, 0, unmoved, note,
+        alarm,
+    )  # fmt: skip
+
+
+def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats, processes: Processes) -> Row:
+    stats = seen.stats
+    messages, size = seen.rates.get(("sub", slot.slot), (0.0, 0.0))
+    lag = sum(gate.lag for gate in slot.gates)
+    known = all(gate.lag_messages >= 0 for gate in slot.gates)
+    behind = sum(gate.lag_messages for gate in slot.gates) if known else -1
+    waits = behind > 0 or (behind < 0 and lag > 0)
+    busy = waits or slot.in_hand is not None
+    unmoved = seen.at - seen.moved[("sub", slot.slot)][1] if busy else 0.0
+    process = processes.state(slot.pid) if slot.state == "live" else slot.state
+    notes, alarm = [], False
+    holds = any(slot.slot in ring.blocked_by for ring in stats.publishers)
+    if process == "STOPPED":
+        notes.append("STOPPED")
+        alarm = True
+    if slot.evicting:
+        notes.append("EVICTED")
+    if slot.state == "away" and slot.in_hand is not None:
+        notes.append("DEAD")
+        alarm = True
+    elif slot.state == "away" and slot.kept and waits:
+        notes.append("kept, NO OWNER")
+        alarm = True
+    if slot.state == "shared" and waits and not any(one.state == "live" for one in stats.subscribers):
+        notes.append("NO READERS")
+        alarm = True
+    if holds:
+        most = max((gate.lag for gate in slot.gates), default=0)
+        notes.append("FULL" if most >= stats.capacity // 2 else "holds back")
+        alarm = True
+    elif slot.state == "live" and waits and unmoved >= STUCK and process != "STOPPED":
+        notes.append("does not read")
+        alarm = True
+    if slot.in_hand is not None:
+        notes.append(f"job of ring {slot.in_hand.ring} in hand for {slot.in_hand.busy_for / 1e9:.1f} s")
+    if slot.outstanding > 0:
+        notes.append(f"{slot.outstanding} calls out")
+    if slot.expired > 0:
+        notes.append(f"{slot.expired} expired")
+    if slot.discarded:
+        notes.append(f"lost {slot.discarded}")
+    return Row(
+        channel, role_of(stats, slot), slot.slot, slot.name, slot.pid, process, messages, size, behind, lag, unmoved,
+        ", ".join(notes), alarm,
+    )  # fmt: skip
+
+
+def rate_text(rate: float) -> str:
+    """Formats a number in four columns or five: 12, 1.2k, 34M."""
+    if rate < 0:
+        return "-"
+    for unit in ("", "k", "M", "G"):
+        if rate < 999.5:
+            return f"{rate:.0f}{unit}" if rate >= 9.95 or not unit or rate == 0 else f"{rate:.1f}{unit}"
+        rate /= 1000
+    return f"{rate:.0f}T"
