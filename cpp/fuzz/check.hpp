@@ -12,7 +12,7 @@
 
 #include "file.hpp"
 
-// What a program looks at in all that it does.
+// The checks that accompany everything that a fuzz program does.
 
 namespace fuzz {
 
@@ -21,14 +21,15 @@ namespace fuzz {
     std::abort();
 }
 
-/// Reads every byte: what does not belong to the mapping is a fault here, or AddressSanitizer's.
+/// Reads every byte, so that a byte outside the mapping causes a fault or a report of AddressSanitizer.
 inline void read_all(const std::byte* data, std::size_t size) {
     std::byte sum{};
     for (std::size_t at = 0; at < size; ++at) sum ^= data[at];
-    asm volatile("" : : "r"(sum));  // it is wanted
+    asm volatile("" : : "r"(sum));  // keeps the compiler from removing the reads
 }
 
-/// Calls action(). A typed error is right; which one, the tests of the errors know. But some cannot be right here.
+/// Calls action(), which may throw a FlyringError. Other tests check which one; here only those are wrong that no
+/// content of the file can cause.
 template <typename Action>
 void attempt(Action&& action) {
     try {
@@ -46,7 +47,8 @@ void attempt(Action&& action) {
     }
 }
 
-/// Calls action(), which writes the data of no ring but of those that are its own: may_write(ring).
+/// Calls action(), and checks that it changes the data only of rings with may_write(ring). `otherwise`: what is
+/// reported if not.
 template <typename MayWrite, typename Action>
 void writes_no_other(const File& file, const MayWrite& may_write, const char* otherwise, Action&& action) {
     const flyring::detail::Header shape = file.shape();

@@ -42,9 +42,10 @@ class Program {
             // For a queue. Two bytes for each job that is handed out choose its end.
             20, 1, 0, 8, 0, 1, 20, 1, 8, 0, 1, 20, 1, 21, 0, 2, 1, 0, 1, 1, 1, 2, 22, 0, 23, 0, 1, 21, 1, 5, 22, 1, 24,
             0, 26, 0, 19, 1, 22, 1, 23, 0, 24, 0, 25, 1};
-        // Of a service, in the numbers of Services::step(): a server polls what the file holds; calls, a stream, one
-        // that waits, a cancel; answers, in their handlers and later; the client, then the server is evicted, and the
-        // next ones; requests, and a reply, whose length is changed.
+        // The same for a service, with the numbers of Services::step() after each 27. of_a_service: a server polls what
+        // the file contains; then calls, a stream, a call that waits, a cancel; answers in handlers and later; the
+        // client is evicted, then the server, and others take their slots. of_lengths: requests and a reply whose
+        // length is changed.
         static constexpr std::uint8_t of_a_service[] = {
             27, 0, 0,  0,  27, 1,  0,  31, 1,  1, 1,  1,  0,  27, 4,  0,  1,  27, 5,  0, 0,  20, 7,  3,  27, 6,  0,  0,
             30, 8, 2,  3,  27, 5,  0,  0,  40, 9, 3,  27, 1,  0,  31, 8,  3,  50, 9,  9, 27, 8,  0,  1,  27, 9,  0,  1,
@@ -76,7 +77,7 @@ class Program {
         for (int done = 0; done < 64 && !input_.empty(); ++done) attempt([&] { step(); });
     }
 
-    /// For a service mostly the boot id of the file: the calls of another boot would be dropped.
+    /// The boot id to run with: 0, but for a service mostly the file's, because calls of another boot are dropped.
     Uuid boot_id() {
         Uuid boot{};
         const detail::Header& shape = file_.shape();

@@ -4,7 +4,8 @@
 #include "allocations.hpp"
 #include "support.hpp"
 
-// No allocation for a message. If a sanitizer has replaced malloc, these tests report that they were skipped.
+// Sending and receiving a message allocates nothing. If a sanitizer has replaced malloc, these tests report that they
+// were skipped.
 
 namespace {
 

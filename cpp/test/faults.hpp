@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 
-// Faults in the middle of an operation: failing system calls, failing allocations. This program replaces the C
-// library's functions that Flyring calls.
+// System calls that fail in the middle of an operation. The test program replaces the C library's functions that
+// Flyring calls.
 
 namespace faults {
 

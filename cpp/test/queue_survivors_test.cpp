@@ -9,7 +9,7 @@
 
 #include "support.hpp"
 
-// What a worker leaves that dies, is evicted, throws or is disturbed, and what other workers do with it.
+// What a worker leaves behind when it dies, is evicted, throws or is disturbed, and what other workers do with it.
 
 namespace {
 
@@ -208,7 +208,7 @@ TEST_F(QueueSurvivors, a_dead_workers_job_holds_its_producer_and_is_named) {
     publisher.offer(bytes("a"));
     kill_a_worker(1, 0, "dead");
     support::fill(publisher);
-    for (int i = 0; i < 5; ++i) {  // it tests locks, and retires no worker
+    for (int i = 0; i < 5; ++i) {  // it tests locks, but does not retire a worker that has a job
         support::sleep_past_a_look();
         EXPECT_EQ(publisher.offer(bytes("x")), flyring::back_pressured);
     }

@@ -264,7 +264,7 @@ TEST_F(QueueWaiting, a_sleeping_worker_takes_over_the_job_of_one_that_is_killed)
         },
         [&] { child.kill(); });
     EXPECT_EQ(seen, "a1");
-    EXPECT_LT(ended.within, 1s);  // a cap of 100 ms
+    EXPECT_LT(ended.within, 1s);  // a sleeping worker looks for jobs of the dead at least every 100 ms
 }
 
 TEST_F(QueueWaiting, done_and_release_end_a_producers_wait_for_room) {
@@ -362,7 +362,7 @@ TEST_F(QueueWaiting, a_wait_that_only_this_thread_could_end_is_busy) {
     };
     EXPECT_EQ(busy_slot([&] { publisher.flush(long_enough); }), 1);  // the ring has room
     EXPECT_EQ(code_of([&] { publisher.flush(0ns); }), "timed-out");
-    std::thread([&] { EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out"); }).join();  // no job in hand
+    std::thread([&] { EXPECT_EQ(code_of([&] { publisher.flush(2ms); }), "timed-out"); }).join();  // it holds no job
     support::fill(publisher);
     const flyring::Bytes batch[] = {bytes("b"), bytes("c")};
     EXPECT_EQ(busy_slot([&] { publisher.send(bytes("b"), long_enough); }), 1);

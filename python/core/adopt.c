@@ -24,8 +24,8 @@ static bool adopt_gate(Worker *self, int32_t slot, job_ring *ring, int64_t now)
     int64_t at = LOAD64_ACQUIRE(its); /* 2; pairs with take 2 and 5 */
     if (at < 0)
         return false;
-    int64_t end = LOAD64_ACQUIRE(its + GATE_TAKEN_END); /* 2: behind the gate; pairs with take 2 */
-    int64_t shared = LOAD64_ACQUIRE(ring->shared); /* 2: behind the test of its owner; pairs with take 3 */
+    int64_t end = LOAD64_ACQUIRE(its + GATE_TAKEN_END); /* 2: after the gate; pairs with take 2 */
+    int64_t shared = LOAD64_ACQUIRE(ring->shared); /* 2: after the look at its owner; pairs with take 3 */
     if (!dead && at >= shared)
         return false; /* 3: its owner may still take the job that it has announced */
     if (end <= at || end > shared || !worker_is_position(self, at) || !worker_is_position(self, end)) {

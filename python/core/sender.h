@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sender of a reader's messages (spec 6.14), kept for each ring as it is in the file. The Python object Sender is
-   made on first use. */
+/* The sender of a reader's messages (spec/channel.md 6.14), kept for each ring as it is in the file. The Python object
+   Sender is made on first use. */
 #ifndef FLYRING_SENDER_H
 #define FLYRING_SENDER_H
 

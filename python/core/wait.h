@@ -7,8 +7,8 @@
 
 enum { WAIT_BLOCK, WAIT_SPIN, WAIT_YIELD, WAIT_BACKOFF };
 #define WAIT_UNLIMITED INT64_MAX
-#define WAIT_NOT 0
-#define SIGNAL_CHECK_NS 2000000 /* the longest time without the GIL, unless it sleeps; then Ctrl-C is noticed */
+#define WAIT_NOT 0 /* a timeout: do not wait at all */
+#define SIGNAL_CHECK_NS 2000000 /* the longest spin without the GIL; Ctrl-C is noticed after it */
 #define DEFAULT_SPIN_NS 20000 /* about the cost of a wake-up */
 
 /* Parse "block", "spin", "yield" or "backoff". Returns 0; -1 with an exception for any other value. */

@@ -94,7 +94,7 @@ def test_typed_and_raw_lines_are_published(tmp_path: Path) -> None:
             assert publish(given, "quotes", *arguments, "--name", "me") == (0, [])
             assert everything(subscriber) == expected
         sender = channel.publisher("me")
-        assert sender.ring == 0  # the name's own ring, given back
+        assert sender.ring == 0  # the ring that the command had under this name
 
 
 WRONG = [

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that die, stop, or lose their descriptors at the worst moment (spec 5, 6.7, 6.8). These cases fail in other
-libraries. More are in test_slots.py (claims), test_evict.py (evict, join) and test_lossy.py (lapped)."""
+"""Processes that die, stop, or lose their descriptors at the worst moment (spec/channel.md 5, 6.7, 6.8). These cases
+fail in other libraries. More are in test_slots.py (claims), test_evict.py (evict, join) and test_lossy.py (lapped)."""
 
 from __future__ import annotations
 

@@ -631,6 +631,3 @@ def test_a_slot_is_not_touched_if_any_argument_is_wrong() -> None:
                 call()
             assert caught.value.argument == argument
         assert channel._attached.memory.read(0, channel.header.schema_offset) == before
-
-
-# Threads

@@ -47,7 +47,7 @@ static void write_part(ring_writer *ring, const void *source, Py_ssize_t first, 
     const uint8_t *row = all->row + first * all->stride;
     uint8_t *record = ring->data + (ring->end & ring->mask);
     ring_announce(ring, total);
-    for (Py_ssize_t i = 1; i < count; i++) { /* plain stores: no reader comes here before record 1 has its length */
+    for (Py_ssize_t i = 1; i < count; i++) { /* plain stores: no reader comes here before record 0 has a length */
         STORE32_RELAXED(record + i * n + RECORD_LENGTH, length);
         STORE32_RELAXED(record + i * n + RECORD_TYPE, all->type);
         write_payload(record + i * n + RECORD_PAYLOAD, all, row + i * all->stride);
@@ -58,8 +58,8 @@ static void write_part(ring_writer *ring, const void *source, Py_ssize_t first, 
     ring_advance(ring, total, count);
 }
 
-/* _offer_array(layout, rows, timeout): publishes the first block_length bytes of each item of a one-dimensional buffer.
-   */
+/* _offer_array(layout, rows, timeout): publishes the first block_length bytes of each item of a buffer with one
+   dimension. */
 PyObject *publisher_offer_array(Publisher *self, PyObject *const *args, Py_ssize_t n)
 {
     if (n != 3 || Py_TYPE(args[0]) != layout_type) {

@@ -717,7 +717,8 @@ def channel_at(path: str) -> UUID | None:
 @contextlib.contextmanager
 def successor(path: str, what: int) -> Iterator[None]:
     """Stores the ``successor`` hint in the channel at ``path`` before its name changes, and wakes its sleepers after
-    that (spec 3.2). ``what``: a SUCCESSOR constant, or 0 to do nothing. Ignores errors, because this is only a hint."""
+    that (spec/channel.md 3.2). ``what``: a SUCCESSOR constant, or 0 to do nothing. Ignores errors, because this is only
+    a hint."""
     old: Memory | None = None
     if what:
         with contextlib.suppress(FlyringError, OSError, ValueError):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header page of a channel (spec 4.1, 4.2). It is written once at creation, and checked at each attach (3.3)."""
+"""The header page of a channel (spec/channel.md 4.1, 4.2). It is written once at creation, and checked at each attach
+(3.3)."""
 
 from __future__ import annotations
 
@@ -232,8 +233,8 @@ class Header:
 
     @classmethod
     def parse(cls, page: bytes, size: int, path: str) -> Header:
-        """Checks the header in the order of spec 3.3. ``page``: the first 4096 bytes of the file, or fewer if the file
-        is shorter. ``size``: the size of the file.
+        """Checks the header in the order of spec/channel.md 3.3. ``page``: the first 4096 bytes of the file, or fewer
+        if the file is shorter. ``size``: the size of the file.
 
         NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (for the first invalid field).
         """

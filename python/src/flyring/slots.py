@@ -192,8 +192,8 @@ def take_subscriber_slot(
 
 
 def evict(channel: Attached, k: int) -> int:
-    """Evicts a subscriber (spec 6.11). Returns how many messages it had not read; -1: not known. InvalidArgumentError,
-    IoError."""
+    """Evicts a subscriber (spec/channel.md 6.11). Returns how many messages it had not read; -1: not known.
+    InvalidArgumentError, IoError."""
     header, memory = channel.header, channel.memory
     if not isinstance(k, int) or not 0 <= k < header.subscribers:
         raise InvalidArgumentError("slot", f"{k!r} is not a subscriber slot: there are {header.subscribers}, from 0 on")
@@ -426,7 +426,8 @@ def check_position(header: Header, ring: int, position: int, what: str) -> None:
 
 
 def consistent_count(header: Header, memory: Memory, ring: int) -> tuple[int, int] | None:
-    """Returns ``published`` and its count (spec 6.10); None if the publisher stopped or died between its stores."""
+    """Returns ``published`` and its count (spec/channel.md 6.10); None if the publisher stopped or died between its
+    stores."""
     trailer = header.trailer(ring)
     for _ in range(layout.LOSSY_TRIES):
         done = memory.load64(trailer + layout.TRAILER_MESSAGES_DONE)  # pairs with publish 7, the last
@@ -528,8 +529,8 @@ class Left:
 
 
 def check_ring(header: Header, memory: Memory, ring: int) -> Left:
-    """Checks a ring before its recovery (spec 6.8, steps 1 and 3). Stores nothing. The caller holds the publisher
-    slot's lock. CorruptRingError."""
+    """Checks a ring before its recovery (spec/channel.md 6.8, steps 1 and 3). Stores nothing. The caller holds the
+    publisher slot's lock. CorruptRingError."""
     trailer, mask = header.trailer(ring), header.capacity - 1
     published = memory.load64(trailer + layout.TRAILER_PUBLISHED)
     claimed = memory.load64(trailer + layout.TRAILER_CLAIMED)
@@ -545,8 +546,8 @@ def check_ring(header: Header, memory: Memory, ring: int) -> Left:
 
 
 def store_recovered(header: Header, memory: Memory, left: Left) -> tuple[int, int]:
-    """Recovers a ring that ``check_ring`` has checked (the other steps of spec 6.8). Returns the new end of what is
-    published, and the number of messages."""
+    """Recovers a ring that ``check_ring`` has checked (the other steps of spec/channel.md 6.8). Returns the new end of
+    what is published, and the number of messages."""
     trailer, data, mask = header.trailer(left.ring), header.ring(left.ring), header.capacity - 1
     end, claimed = left.end, left.claimed
     if end == left.published:  # 2: nothing is committed there
@@ -566,8 +567,8 @@ def store_recovered(header: Header, memory: Memory, left: Left) -> tuple[int, in
 
 
 def recover(channel: Attached, ring: int) -> tuple[int, int]:
-    """Recovers a ring (spec 6.8). Returns the new end of what is published, and the number of messages. The caller
-    holds the publisher slot's lock."""
+    """Recovers a ring (spec/channel.md 6.8). Returns the new end of what is published, and the number of messages. The
+    caller holds the publisher slot's lock."""
     return store_recovered(channel.header, channel.memory, check_ring(channel.header, channel.memory, ring))
 
 
@@ -586,7 +587,8 @@ def committed(header: Header, memory: Memory, ring: int, start: int, end: int) -
 
 @dataclass(frozen=True)
 class SlotFields:
-    """A slot as other processes see it (spec 6.12). ``flag``: ``closed`` of a publisher, ``kept`` of a subscriber."""
+    """A slot as other processes see it (spec/channel.md 6.12). ``flag``: ``closed`` of a publisher, ``kept`` of a
+    subscriber."""
 
     epoch: int
     flag: bool
@@ -596,7 +598,8 @@ class SlotFields:
 
 
 def read_slot(memory: Memory, slot: int) -> SlotFields | None:
-    """Reads a slot's fields (spec 6.12). None if they keep changing, or an owner died while changing them."""
+    """Reads a slot's fields (spec/channel.md 6.12). None if they keep changing, or an owner died while changing
+    them."""
     for _ in range(1000):
         epoch = raw = memory.load64(slot + layout.PUBLISHER_SLOT_EPOCH)  # pairs with change_slot (release)
         if not 1 <= epoch <= layout.MAX_EPOCH:

@@ -37,7 +37,8 @@ CONTROL_LOCK_PATIENCE = 5.0
 
 
 def channel_path(name: str | os.PathLike[str]) -> str:
-    """Returns the absolute path of the channel with this name (spec 3.1). A ``name`` with a ``/`` is a path already.
+    """Returns the absolute path of the channel with this name (spec/channel.md 3.1). A ``name`` with a ``/`` is a path
+    already.
 
     Raises InvalidArgumentError if it is neither a valid name nor a path.
     """
@@ -117,8 +118,8 @@ def open_file(path: str, read_only: bool = False) -> File:
 def create_file(
     path: str, length: int, mode: int, any_file_system: bool, replace: bool, make: Callable[[File], None]
 ) -> None:
-    """Makes a new file atomically: under its name there is a complete file or none (spec 3.2). ``make(file)`` fills the
-    file and attaches to it before it gets the name.
+    """Makes a new file atomically: under its name there is a complete file or none (spec/channel.md 3.2).
+    ``make(file)`` fills the file and attaches to it before it gets the name.
 
     ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """

@@ -44,7 +44,7 @@ struct RingWriter {
 
     /// The position at which the next record would end if it had this payload.
     std::uint64_t end_of(std::size_t payload_length) const noexcept {
-        // end + size_of(payload_length), in an instruction less.
+        // end + size_of(payload_length), with one instruction less.
         return static_cast<std::uint64_t>(end) - (-(payload_length + header_length) & ring.units());
     }
 

@@ -181,9 +181,9 @@ class Field:
     # The value of a constant, as a user reads it: int or float; str for char and char arrays, without trailing zeros;
     # for an enum the wire value, as ValidValue.value. None if presence is not CONSTANT.
     constant: int | float | str | None = None
-    since_version: int = (
-        0  # of the field or its type, whichever is newer. Members of a composite have that of the composite's field
-    )
+    # The newer of the field's own and its type's. A member of a composite is read by the version of the field that
+    # holds the composite instead.
+    since_version: int = 0
     deprecated: int = 0
     description: str = ""  # the field's own, else its type's
     semantic_type: str | None = None

@@ -75,7 +75,7 @@ final class Intake {
         return false;
     }
 
-    /** Looks for jobs to adopt, at the cap of a sleep; at most once in a millisecond, as before a take. */
+    /** Looks for jobs to adopt, if the last look, in a wait or a take, was at least a millisecond ago. */
     void adoptIfDue(WorkerCore worker) {
         lookAtClock();
         if (now - adoptedAt >= Layout.ADOPT_INTERVAL) {

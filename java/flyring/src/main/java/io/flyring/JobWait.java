@@ -23,7 +23,7 @@ abstract class JobWait extends Waiting {
     /** Whether a job lies on any ring. */
     abstract boolean isJobThere();
 
-    /** Looks for jobs to adopt. */
+    /** Takes over jobs of dead or evicted workers, if a look for them is due (queue.md 5). */
     abstract void adopt();
 
     @Override
@@ -56,7 +56,10 @@ abstract class JobWait extends Waiting {
         return slept;
     }
 
-    /** Sets the bit again before a woken worker takes a job, so that the next publish wakes another: sleep 2 and 3. */
+    /**
+     * Sets the bit again before a woken worker takes a job, so that the next publish wakes another: steps 2 and 3 of
+     * sleep in channel.md 6.16.
+     */
     void sayAsleep() {
         final WaitingWords words = words();
         words.control().setBits(words.asleep(), Layout.JOBS_BIT);

@@ -102,7 +102,7 @@ final class SchemaXml {
             factory.setFeature(APACHE + "nonvalidating/load-external-dtd", false);
             factory.setFeature(SAX + "external-general-entities", false);
             factory.setFeature(SAX + "external-parameter-entities", false);
-            factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_DTD, "file"); // for included files: there is no DTD
+            factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_DTD, "file"); // limits XIncludes, too
             factory.setAttribute(XMLConstants.ACCESS_EXTERNAL_SCHEMA, "");
             if (include) {
                 factory.setXIncludeAware(true);

@@ -21,8 +21,8 @@ final class TypedClaim {
     /**
      * Claims, writes the header and wraps the encoder over the block; null if there is no room.
      *
-     * <p>This is one long method on purpose: HotSpot does not inline methods of more than 325 bytecodes. So it compiles
-     * the code that fills the message separately. Both together could exceed the compiler's limits on Java 22 and
+     * <p>This is one long method on purpose: HotSpot does not inline methods of more than 325 bytecodes. So the caller,
+     * which fills the message, is compiled without it. Both together could exceed the compiler's limits on Java 22 and
      * newer, where each field access takes many steps. The same holds for io.flyring.sbe.Route.
      *
      * @param header the schema's message header; null for the usual one.

@@ -16,7 +16,10 @@ import java.time.Duration;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** A reader that receives nothing for longer than a cap (channel.md 6.16, nap). */
+/**
+ * A reader that receives nothing for longer than a cap, the longest time between two looks. Its further sleeps are
+ * naps, which leave out some steps of a sleep (channel.md 6.16).
+ */
 class NapTest extends WaitFixture {
     private static final int CAP_MILLIS = 100;
     private static final int ALL = 3;
@@ -146,7 +149,7 @@ class NapTest extends WaitFixture {
     void whatAWakerThatWasKilledClearedIsSetAgain() throws Exception {
         Other<Message> reader = reader();
         long start = System.nanoTime();
-        data.control().clearBits(data.asleep(), -1); // only wake 1
+        data.control().clearBits(data.asleep(), -1); // step 1 of a wake, and no more
         until(() -> asleep() == ALL);
         assertTrue(System.nanoTime() - start < 500_000_000, "not only when its naps are over");
         subscriber.close();
