@@ -191,7 +191,7 @@ def as_its_users_leave_it(run, creator, other, languages):
     equal("successor of what has no name", alike([a], name + "-new")["successor"], 2)
 
 
-def words_that_nobody_wrote(run, creator, languages):
+def words_out_of_range(run, creator, languages):
     """A word outside its range means the same in every language (spec/channel.md 9)."""
     a, name = run.peer(creator, 1), run.name()
     options = {"kind": "broadcast", "publishers": 6, "subscribers": 6, "counters": 6, "capacity": 4096}
@@ -323,5 +323,5 @@ def tests(languages):
             other,
             languages,
         )
-        yield f"{language}: words that nobody wrote in stats()", words_that_nobody_wrote, language, languages
+        yield f"{language}: words that nobody wrote in stats()", words_out_of_range, language, languages
         yield f"{language}: foreign ends in stats()", foreign_ends, language, languages

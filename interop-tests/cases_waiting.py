@@ -269,7 +269,7 @@ def looks_often(thread):
         looks.append(sleeps_in(thread, 0.05))
 
 
-def nobody_wakes(run, waiter, other):
+def wake_is_off(run, waiter, other):
     """With `wake` false, a process wakes no sleepers, and only its counterpart looks every millisecond."""
     with Pair(run, waiter, other, wake=(True, False)) as p:
         ring, slot = p.publisher(p.b), p.subscriber(p.a, rings=[0])
@@ -364,4 +364,4 @@ def tests(languages):
             yield f"{a} waits for a channel that {b} makes", a_channel, a, b
             yield f"{a} waits, and {b} takes what it waits with away", taken_away, a, b
             yield f"{a} waits, and {b} is killed or {a} stopped", dead_or_stopped, a, b
-            yield f"{a} waits, and {b} does not wake, or the reverse", nobody_wakes, a, b
+            yield f"{a} waits, and {b} does not wake, or the reverse", wake_is_off, a, b

@@ -248,7 +248,7 @@ def counters(run, language, times):
         equal("no increment is lost", value, shared["value"])
 
 
-def everybody_counts(run, languages, times):
+def all_count(run, languages, times):
     """Agrona and all languages increment one counter at the same time."""
     first = run.peer(languages[0])
     name, path = create(run, first, kind="broadcast", publishers=1, subscribers=1, capacity=4096, counters=1)
@@ -288,7 +288,7 @@ def tests(languages, quick):
             lapped = (20_000 if language == "python" else 100_000) * (1 if quick else 10)
             yield f"the plain reader keeps up with {language}", cases_reader.keeps_up, language, 10 if quick else 100
             yield f"the plain reader is lapped by {language}", cases_reader.is_lapped, language, lapped
-    yield "Agrona and everybody raise one counter", everybody_counts, languages, 200_000
+    yield "Agrona and everybody raise one counter", all_count, languages, 200_000
     if cases_reader.POSSIBLE:
         yield "the plain reader reads the golden files", cases_reader.reads_golden_files
     else:

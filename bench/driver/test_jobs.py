@@ -62,7 +62,7 @@ def test_a_job_that_is_lost_or_done_twice_is_seen(numbers: tuple[list[int], list
         together(6, [worker(each, 1, 2) for each in numbers])
 
 
-def test_who_takes_part_is_the_contenders_affair(catalogue: Catalogue) -> None:
+def test_the_contender_says_which_sides_take_part(catalogue: Catalogue) -> None:
     table = catalogue.tables["queue-jobs-5us"]
     assert table.sides(catalogue.contenders["cpp/flyring-worker"]) == ("b", "a")
     assert table.sides(catalogue.contenders["cpp/flyring-workers"]) == ("b", "b2", "a")

@@ -138,7 +138,7 @@ def test_amd_both_placements_are_seen(amd: Results) -> None:
     assert sum(bool(s.dropped) for s in slices) < 0.05 * len(slices)
 
 
-def test_amd_nobody_is_missing_in_either_placement(amd: Results) -> None:
+def test_amd_no_contender_is_missing_in_either_placement(amd: Results) -> None:
     """Flyring had three or four far rounds in each table, and Aeron five; once all of Flyring's were left out."""
     summary = Summary.of(amd)
     for table in amd.tables:

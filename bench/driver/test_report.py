@@ -72,7 +72,7 @@ def test_a_report_from_the_same_data_is_the_same(make_run: MakeRun) -> None:
     assert (results.folder / "report.html").read_bytes() == first
 
 
-def test_who_has_too_few_rounds_is_named(make_run: MakeRun) -> None:
+def test_a_contender_with_too_few_rounds_is_named(make_run: MakeRun) -> None:
     results = make_run([], MEANS, rounds=3)
     write_report(results, whole=True)
     page = (results.folder / "report.html").read_text()

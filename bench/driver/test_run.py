@@ -83,7 +83,7 @@ def test_rounds_are_spread_over_starts(tmp_path: Path, catalogue: Catalogue) -> 
     assert left_behind() - before == set()
 
 
-def test_who_fails_is_not_started_again_and_what_it_gave_is_kept(tmp_path: Path, catalogue: Catalogue) -> None:
+def test_a_failing_contender_is_not_started_again_and_keeps_its_results(tmp_path: Path, catalogue: Catalogue) -> None:
     mark = tmp_path / "started"
     code = f"os.path.exists({str(mark)!r}) and os._exit(1)"  # the mark is made at the end of the first start
     failing = misbehaving(catalogue, code, id="a/x")

@@ -155,7 +155,7 @@ def test_a_call_is_compared_with_the_round_trip_of_the_same_languages(catalogue:
         assert {table.reference(c) for c in flyring} - {""} <= rows
 
 
-def test_who_has_no_row_of_flyring_beside_it_has_no_ratio(make_run: MakeRun) -> None:
+def test_a_row_without_a_row_of_flyring_beside_it_has_no_ratio(make_run: MakeRun) -> None:
     target = {
         "text": "it",
         "contender": ["cpp/flyring-service-16"],

@@ -115,7 +115,7 @@ TEST_F(Attach, a_newer_minor_version_is_read) {
     EXPECT_EQ(attach("newer").code, "none");
 }
 
-TEST_F(Attach, another_version_or_an_unknown_feature_is_version_too_new) {
+TEST_F(Attach, another_major_version_is_version_too_new) {
     std::vector<std::byte> content = default_inbox();
     flyring::detail::put(content.data() + layout::HEADER_MAJOR, std::uint16_t{2});
     support::write_file(file("newer"), content);
@@ -124,7 +124,7 @@ TEST_F(Attach, another_version_or_an_unknown_feature_is_version_too_new) {
     EXPECT_EQ(attach("newer").field, "major");
 }
 
-TEST_F(Attach, what_is_no_channel_says_so) {
+TEST_F(Attach, a_file_that_is_no_channel_is_refused) {
     support::write_file(file("empty"), {});
     EXPECT_EQ(attach("empty").code, "not-a-channel");
     const flyring::Bytes prose = support::bytes("Dear diary, this is no channel.");
@@ -144,7 +144,7 @@ TEST_F(Attach, what_is_no_channel_says_so) {
     EXPECT_TRUE(std::filesystem::exists(file("text")));
 }
 
-TEST_F(Attach, a_name_must_be_a_name) {
+TEST_F(Attach, an_invalid_name_is_refused) {
     EXPECT_EQ(attach("").code, "invalid-argument");
     EXPECT_EQ(attach("two words").code, "invalid-argument");
     EXPECT_EQ(attach(std::string(65, 'x')).code, "invalid-argument");

@@ -74,7 +74,7 @@ TEST_F(CountersSection, all_taken_is_no_space_and_a_freed_one_is_used_again) {
               "no-space");
 }
 
-TEST_F(CountersSection, what_was_freed_is_closed_and_touches_nobody_elses_counter) {
+TEST_F(CountersSection, a_freed_counter_is_closed_and_touches_no_other) {
     Channel channel = Channel::create("c", broadcast());
     Channel other = Channel::open("c");
     flyring::Counter counter = channel.counters().allocate("a");

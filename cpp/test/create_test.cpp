@@ -161,7 +161,7 @@ TEST_F(Create, twenty_creates_and_unlinks_leave_no_file_behind) {
     EXPECT_TRUE(std::filesystem::is_empty(folder()));
 }
 
-TEST_F(Create, who_opens_while_it_is_being_created_finds_nothing_or_all_of_it) {
+TEST_F(Create, a_channel_being_created_is_there_whole_or_not_at_all) {
     std::atomic<int> round{0};
     std::atomic<int> attached{0};
     std::atomic<int> missing{0};

@@ -83,7 +83,7 @@ TEST_F(Death, a_publisher_stopped_inside_its_claim_is_never_declared_dead) {
     EXPECT_EQ(drain(subscriber), "late ");
 }
 
-TEST_F(Death, who_joins_at_the_moment_of_a_claim_gets_that_message_and_nothing_of_the_last_lap) {
+TEST_F(Death, a_join_during_a_claim_gets_that_message_and_nothing_of_the_last_lap) {
     for (const std::uint32_t alignment : {8U, 64U}) {
         Channel channel = Channel::replace("c", broadcast(1, 1, 4096, alignment));
         flyring::Publisher publisher = channel.publisher();
@@ -107,7 +107,7 @@ TEST_F(Death, who_joins_at_the_moment_of_a_claim_gets_that_message_and_nothing_o
     }
 }
 
-TEST_F(Death, a_batch_cut_before_its_commit_is_nothing_and_after_it_is_all_of_it) {
+TEST_F(Death, a_batch_killed_before_its_commit_is_lost_and_after_it_is_whole) {
     for (const bool committed : {false, true}) {
         Channel channel = Channel::replace("c", broadcast(1, 1));
         flyring::Subscriber subscriber = channel.subscriber();
@@ -164,7 +164,7 @@ TEST_F(Death, a_killed_owner_whose_forked_child_lives_on_keeps_no_slot) {
     ::close(ends[1]);
 }
 
-TEST_F(Death, a_zombie_that_nobody_reaped_owns_nothing) {
+TEST_F(Death, an_unreaped_zombie_owns_nothing) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     support::Child child([](const auto& ready) {
         Channel own = Channel::open("c");
@@ -239,7 +239,7 @@ TEST_F(Death, of_two_that_create_at_once_one_creates) {
     }
 }
 
-TEST_F(Death, after_closefrom_nothing_that_took_over_a_number_is_touched) {
+TEST_F(Death, after_closefrom_reused_descriptor_numbers_are_left_alone) {
     std::optional<Channel> channel = Channel::create("c", broadcast(1, 2));
     std::optional<flyring::Publisher> publisher = channel->publisher();
     std::optional<flyring::Subscriber> subscriber = channel->subscriber();

@@ -22,7 +22,7 @@ namespace layout = flyring::layout;
 
 class Evict : public support::ChannelTest {};
 
-TEST_F(Evict, a_subscriber_that_was_evicted_holds_nobody_back_and_learns_of_it) {
+TEST_F(Evict, an_evicted_subscriber_is_told_and_holds_no_publisher_back) {
     Channel channel = Channel::create("c", broadcast(2, 2));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::Subscriber other = channel.subscriber();
@@ -171,7 +171,7 @@ TEST_F(Evict, against_a_slots_next_owner_it_takes_all_of_it_or_nothing) {
     EXPECT_GT(evicted, 0);
 }
 
-TEST_F(Evict, who_lags_more_than_max_lag_is_evicted_and_nobody_else) {
+TEST_F(Evict, a_subscriber_beyond_max_lag_is_evicted_and_no_other) {
     Channel channel = Channel::create("c", broadcast(1, 3));
     for (const std::uint64_t bad : {1U, 2047U, 4097U, 1U << 31}) {
         EXPECT_EQ(code_of([&] { channel.publisher("", bad); }), "invalid-argument") << bad;
@@ -196,7 +196,7 @@ TEST_F(Evict, who_lags_more_than_max_lag_is_evicted_and_nobody_else) {
     EXPECT_EQ(drain(quick), "z ");
 }
 
-TEST_F(Evict, a_batch_evicts_who_lags_by_more_than_the_whole_of_it_allows) {
+TEST_F(Evict, a_batch_evicts_a_subscriber_that_is_too_far_behind_for_all_of_it) {
     Channel channel = Channel::create("c", broadcast());
     flyring::Publisher publisher = channel.publisher("", 2048);
     flyring::Subscriber subscriber = channel.subscriber();
@@ -219,7 +219,7 @@ TEST_F(Evict, max_lag_of_the_whole_capacity_evicts_instead_of_waiting) {
     EXPECT_EQ(code_of([&] { slow.take(); }), "slot-lost");
 }
 
-TEST_F(Evict, a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less) {
+TEST_F(Evict, a_granted_limit_stays_when_a_later_subscriber_allows_less) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("", 2048);
     ASSERT_GT(publisher.offer(bytes("x")), 0);  // no subscriber gates, so the limit is a whole ring
@@ -237,7 +237,7 @@ TEST_F(Evict, a_limit_that_was_granted_stays_when_one_who_joined_since_allows_le
     EXPECT_EQ(slow.position(0), 4032);
 }
 
-TEST_F(Evict, for_lag_it_waits_for_nobody_who_holds_the_control_lock) {
+TEST_F(Evict, while_the_control_lock_is_taken_no_subscriber_is_evicted_for_its_lag) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Subscriber slow = channel.subscriber();
     flyring::Publisher publisher = channel.publisher("", 2048);

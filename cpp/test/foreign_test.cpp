@@ -49,7 +49,7 @@ class ForeignChannel : public support::ChannelTest {
     }
 };
 
-TEST_F(ForeignChannel, the_header_says_who_is_foreign) {
+TEST_F(ForeignChannel, the_header_says_which_end_is_foreign) {
     EXPECT_EQ(Channel::create("none", inbox(1, 1, 4096, 8)).foreign(), Foreign::none);
     EXPECT_EQ(support::peek<std::uint64_t>(file("none"), 16), 0U);
     EXPECT_EQ(Channel::create("p", options(Foreign::publisher)).foreign(), Foreign::publisher);
@@ -66,7 +66,7 @@ TEST_F(ForeignChannel, the_header_says_who_is_foreign) {
     }
 }
 
-TEST_F(ForeignChannel, needs_one_compact_ring_between_two) {
+TEST_F(ForeignChannel, needs_one_ring_of_alignment_8_between_two_ends) {
     const auto made = [](auto change) {
         flyring::Options asked = options(Foreign::subscriber);
         change(asked);
@@ -104,7 +104,7 @@ TEST_F(ForeignChannel, open_or_create_compares_it_between_alignment_and_counters
     EXPECT_EQ(differs(other), "alignment 64 8");
 }
 
-TEST_F(ForeignChannel, a_header_that_cannot_be_is_corrupt_after_all_its_other_fields) {
+TEST_F(ForeignChannel, an_impossible_combination_is_reported_after_all_other_fields) {
     Channel::create("c", options(Foreign::publisher));
     for (const std::uint64_t features : {1, 3, 8, 9, 15}) {
         set(layout::HEADER_REQUIRED_FEATURES, features);

@@ -73,7 +73,7 @@ TEST_F(HostileLossy, an_open_claim_a_lap_ahead_counts_as_overwritten) {
     EXPECT_EQ(drain(subscriber), "c ");
 }
 
-TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_nobody) {
+TEST_F(HostileLossy, a_publisher_killed_between_position_and_count_hangs_no_reader) {
     LossySubscriber subscriber = channel.lossy_subscriber({0}, Start::now, WhenLapped::newest);
     for (int i = 0; i < 200; ++i) publisher.offer(bytes("x"));
     const std::int64_t count = *ring.messages_begun();
@@ -123,7 +123,7 @@ TEST_F(HostileLossy, a_corrupt_ring_is_reported_once_and_the_others_go_on) {
     }
 }
 
-TEST_F(HostileLossy, positions_that_are_none_are_a_corrupt_ring_at_the_first_poll) {
+TEST_F(HostileLossy, invalid_positions_are_a_corrupt_ring_at_the_first_poll) {
     for (const std::int64_t bad : {std::int64_t{-64}, std::int64_t{1}, std::int64_t{1} << 62}) {
         *ring.published() = bad;
         LossySubscriber subscriber = channel.lossy_subscriber();
@@ -156,7 +156,7 @@ TEST_F(HostileLossy, each_of_the_eight_boundaries_is_checked) {
     EXPECT_EQ(code_of([&] { channel.lossy_subscriber({0}, Start::oldest).take(); }), "corrupt-ring");
 }
 
-TEST_F(HostileLossy, a_claimed_that_is_beyond_everything_ends_in_a_corrupt_ring) {
+TEST_F(HostileLossy, an_impossible_claimed_position_ends_in_a_corrupt_ring) {
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     publisher.offer(bytes("x"));
     *ring.claimed() = std::numeric_limits<std::int64_t>::max();
@@ -205,7 +205,7 @@ class Stepping {
     struct sigaction before_{};
 };
 
-TEST_F(HostileLossy, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
+TEST_F(HostileLossy, a_poll_ends_although_a_writer_always_laps_it) {
     *ring.claimed() = std::numeric_limits<std::int64_t>::max();
     LossySubscriber subscriber = channel.lossy_subscriber({0});
     alarm(60);  // ends the test if a poll does not end
@@ -223,7 +223,7 @@ TEST_F(HostileLossy, a_writer_that_always_laps_it_does_not_keep_a_poll_from_endi
     alarm(0);
 }
 #else
-TEST_F(HostileLossy, a_writer_that_always_laps_it_does_not_keep_a_poll_from_ending) {
+TEST_F(HostileLossy, a_poll_ends_although_a_writer_always_laps_it) {
     GTEST_SKIP() << "needs the trap flag of x86-64";
 }
 #endif
@@ -271,7 +271,7 @@ TEST_F(HostileLossy, a_message_that_is_too_long_is_lost_if_it_may_be_of_a_later_
     EXPECT_EQ(subscriber.position(0), 8256);
 }
 
-TEST_F(HostileLossy, a_publisher_that_died_in_a_claim_leaves_nothing_to_deliver_and_its_heir_is_heard) {
+TEST_F(HostileLossy, a_claim_of_a_dead_publisher_is_not_delivered_and_the_next_owner_is_heard) {
     LossySubscriber subscriber = channel.lossy_subscriber();
     publisher.close();
     other.close();

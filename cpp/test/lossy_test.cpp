@@ -24,7 +24,7 @@ namespace layout = flyring::layout;
 
 class Lossy : public support::ChannelTest {};
 
-TEST_F(Lossy, needs_no_slot_and_holds_nobody_back) {
+TEST_F(Lossy, it_needs_no_slot_and_holds_no_publisher_back) {
     Channel channel = Channel::create("c", broadcast(2, 0));
     LossySubscriber subscriber = channel.lossy_subscriber();
     EXPECT_EQ(subscriber.rings(), (std::vector<std::uint32_t>{0, 1}));
@@ -146,7 +146,7 @@ TEST_F(Lossy, what_it_lost_is_counted_exactly) {
     }
 }
 
-TEST_F(Lossy, who_looks_less_often_than_the_ring_turns_gets_the_last_part_of_what_went_by) {
+TEST_F(Lossy, a_reader_lapped_before_each_poll_still_receives_and_counts_exactly) {
     for (const std::uint32_t alignment : {8U, 64U}) {
         for (const std::uint32_t capacity : {4096U, 65536U}) {
             Channel channel = Channel::replace("c", broadcast(1, 0, capacity, alignment));

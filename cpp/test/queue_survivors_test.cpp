@@ -337,7 +337,7 @@ TEST_F(QueueSurvivors, a_release_without_room_keeps_the_job) {
     EXPECT_EQ(work_off_counting(worker), "b0 ");
 }
 
-TEST_F(QueueSurvivors, the_number_of_attempts_of_a_job_that_stayed_is_not_the_next_ones) {
+TEST_F(QueueSurvivors, the_attempts_of_a_job_that_stayed_do_not_pass_to_the_next_job) {
     Channel channel = Channel::create("c", queue(1, 1));
     Publisher publisher = channel.publisher();
     for (const char* letter : {"a", "b"}) publisher.offer(bytes(letter));
@@ -363,7 +363,7 @@ TEST_F(QueueSurvivors, the_number_of_attempts_of_a_job_that_stayed_is_not_the_ne
     EXPECT_EQ(work_off_counting(worker), "c1 ");
 }
 
-TEST_F(QueueSurvivors, a_job_that_stayed_and_goes_with_a_close_was_handed_out_once) {
+TEST_F(QueueSurvivors, a_job_that_stayed_and_is_released_by_a_close_counts_one_attempt) {
     Channel channel = Channel::create("c", queue(1, 2));
     Publisher publisher = channel.publisher();
     publisher.offer(bytes("a"));
@@ -591,7 +591,7 @@ TEST_F(QueueSurvivors, a_worker_killed_in_its_release_leaves_a_whole_ring) {
     EXPECT_EQ(work_off_counting(worker), "c1 ");
 }
 
-TEST_F(QueueSurvivors, hostile_gates_of_others_crash_nobody) {
+TEST_F(QueueSurvivors, hostile_gates_of_others_crash_no_worker) {
     const std::int64_t least = std::numeric_limits<std::int64_t>::min();
     const std::int64_t most = std::numeric_limits<std::int64_t>::max();
     const std::int64_t words[] = {least, -2, -1, 0, 1, 7, 64, 128, 192, 4096, 1 << 20, layout::MAX_POSITION, most};

@@ -398,7 +398,7 @@ TEST_F(Queue, has_no_more_slots_than_it_was_made_with) {
     EXPECT_EQ(channel.worker().slot(), 1U);
 }
 
-TEST_F(Queue, jobs_hold_their_producer_until_somebody_has_done_them) {
+TEST_F(Queue, jobs_hold_their_producer_back_until_they_are_done) {
     Channel channel = Channel::create("c", queue(1, 2));
     Publisher publisher = channel.publisher();
     EXPECT_EQ(publisher.readers(), 0U);
@@ -490,7 +490,7 @@ TEST_F(Queue, a_job_in_front_of_its_rings_owner_has_no_sender) {
     job->done();
 }
 
-TEST_F(Queue, stats_say_who_has_which_job_and_how_many_wait) {
+TEST_F(Queue, stats_say_which_worker_has_which_job_and_how_many_wait) {
     flyring::detail::InEnvironment environment;
     environment.environment.monotonic = 12345;
     Channel channel = environment.create("c", queue(2, 2));

@@ -86,7 +86,7 @@ TEST_F(QueueWaiting, each_of_several_jobs_wakes_one_more_worker) {
     EXPECT_LT(median(within), soon);
 }
 
-TEST_F(QueueWaiting, a_publish_wakes_one_worker_and_all_who_look_on) {
+TEST_F(QueueWaiting, a_publish_wakes_one_worker_and_all_other_readers) {
     Channel channel = Channel::create("c", queue(1, 2));
     Publisher publisher = channel.publisher();
     support::poke(file("c"), jobs_asleep, std::uint32_t{1});
@@ -285,7 +285,7 @@ TEST_F(QueueWaiting, done_and_release_end_a_producers_wait_for_room) {
     }
 }
 
-TEST_F(QueueWaiting, one_that_does_not_wake_is_looked_for_every_millisecond) {
+TEST_F(QueueWaiting, workers_look_each_millisecond_for_a_producer_with_wake_off) {
     Channel channel = Channel::create("c", queue(1, 2));
     Worker worker = channel.worker();
     Channel other = Channel::open("c", silent());
@@ -336,7 +336,7 @@ TEST_F(QueueWaiting, a_poll_whose_first_job_is_aborted_does_not_wait_for_others)
     job->done();
 }
 
-TEST_F(QueueWaiting, a_new_worker_wakes_those_who_wait_for_room_and_for_jobs) {
+TEST_F(QueueWaiting, a_new_worker_wakes_all_that_wait_for_room_or_jobs) {
     Channel channel = Channel::create("c", queue(1, 2));
     const std::uint32_t jobs = word(jobs_sequence);
     const std::uint32_t room = word(room_sequence);

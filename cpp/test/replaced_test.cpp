@@ -87,7 +87,7 @@ TEST_F(Replaced, a_replaced_channel_is_noticed_by_a_publisher_that_is_held_back)
     EXPECT_GT(publisher.offer(bytes("x")), 0);
 }
 
-TEST_F(Replaced, a_publisher_that_nobody_holds_back_notices_it_within_a_lap) {
+TEST_F(Replaced, a_publisher_that_is_not_held_back_looks_once_a_lap) {
     Channel channel = Channel::create("c", broadcast(1, 0));
     flyring::Publisher publisher = channel.publisher();
     const auto code_of_a_lap = [&] {

@@ -123,7 +123,7 @@ TEST_F(Ring, a_ring_wraps_at_every_possible_offset) {
     }
 }
 
-TEST_F(Ring, a_verb_says_first_what_comes_first) {
+TEST_F(Ring, verbs_report_errors_in_the_order_of_the_spec) {
     Channel channel = Channel::create("c", broadcast());
     const auto words = support::raw("c");
     std::int64_t* const epoch = flyring::detail::publisher_slot(words, 0).epoch();

@@ -31,7 +31,7 @@ class Sender : public support::ChannelTest {
     }
 };
 
-TEST_F(Sender, every_message_says_who_sent_it_also_when_a_ring_changes_hands) {
+TEST_F(Sender, each_message_names_its_sender_across_owners) {
     Channel channel = Channel::create("c", broadcast(2, 1));
     flyring::Subscriber subscriber = channel.subscriber();
     flyring::LossySubscriber lossy = channel.lossy_subscriber();
@@ -51,7 +51,7 @@ TEST_F(Sender, every_message_says_who_sent_it_also_when_a_ring_changes_hands) {
     EXPECT_EQ(lossy.peek()->sender().name, "bob");
 }
 
-TEST_F(Sender, who_joins_later_asks_the_slot) {
+TEST_F(Sender, a_subscriber_that_joins_in_mid_stream_knows_the_sender) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("ann");
     for (int i = 0; i < 500; ++i) publisher.offer(bytes("early"));
@@ -62,7 +62,7 @@ TEST_F(Sender, who_joins_later_asks_the_slot) {
     EXPECT_EQ(senders(lossy), "m<ann.1 ");
 }
 
-TEST_F(Sender, a_slot_with_words_that_cannot_be_names_nobody) {
+TEST_F(Sender, a_slot_with_invalid_words_names_no_sender) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("ann");
     publisher.offer(bytes("early"));
@@ -89,7 +89,7 @@ TEST_F(Sender, a_slot_with_words_that_cannot_be_names_nobody) {
     EXPECT_EQ(who(slot.start(), 0), "m<.1 ");
 }
 
-TEST_F(Sender, who_is_gone_when_a_subscriber_comes_is_not_known) {
+TEST_F(Sender, a_sender_that_left_before_a_subscriber_joins_is_unknown) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher ann = channel.publisher("ann");
     ann.offer(bytes("early"));
@@ -139,7 +139,7 @@ TEST_F(Sender, an_owner_record_that_holds_nonsense_is_skipped) {
     }
 }
 
-TEST_F(Sender, a_slot_whose_owner_died_while_it_wrote_it_names_nobody) {
+TEST_F(Sender, a_slot_whose_owner_died_while_changing_it_gives_no_sender) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher("ann");
     publisher.offer(bytes("early"));

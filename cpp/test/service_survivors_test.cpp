@@ -228,7 +228,7 @@ TEST_F(ServiceSurvivors, request_of_a_client_that_left_is_run) {
     EXPECT_GE(pair.server.client_gone(), 3);
 }
 
-TEST_F(ServiceSurvivors, slow_client_delays_nobody) {
+TEST_F(ServiceSurvivors, slow_client_delays_no_other) {
     Pair pair;
     Client slow = pair.channel.client();
     const std::vector<std::byte> large(pair.server.max_message_length());
@@ -385,7 +385,7 @@ TEST_F(ServiceSurvivors, at_least_once_no_request_is_lost_and_what_was_begun_say
     EXPECT_EQ(seen.substr(0, 6), "ffaffa");
 }
 
-TEST_F(ServiceSurvivors, what_was_asked_in_another_boot_is_nobodys) {
+TEST_F(ServiceSurvivors, a_call_of_another_boot_is_dropped) {
     {
         flyring::detail::InEnvironment before;
         before.environment.boot_id = flyring::detail::parse_uuid("11111111-1111-1111-1111-111111111111");

@@ -298,7 +298,7 @@ TEST_F(ServiceWaiting, an_answer_of_another_thread_lets_a_full_server_go_on) {
     EXPECT_EQ(text(pair.client.call(bytes("c"), 10s)), "at once");
 }
 
-TEST_F(ServiceWaiting, where_nobody_wakes_each_looks_every_millisecond) {
+TEST_F(ServiceWaiting, without_wakes_each_looks_every_millisecond) {
     Channel::create("c", service());
     Channel channel = Channel::open("c", waits::silent());
     Server server = channel.server();

@@ -56,7 +56,7 @@ TEST_F(Slots, when_all_slots_are_owned_the_next_one_is_no_free_slot) {
     EXPECT_EQ(channel.subscriber().slot(), 0U);
 }
 
-TEST_F(Slots, no_free_slot_says_who_has_them) {
+TEST_F(Slots, no_free_slot_names_the_owners) {
     Channel channel = Channel::create("c", broadcast(2, 3));
     const auto said = [](const auto& action) {
         try {
@@ -187,7 +187,7 @@ TEST_F(Slots, an_inbox_keeps_what_came_before_its_first_subscriber) {
     EXPECT_EQ(code_of([&] { channel.subscriber(); }), "no-free-slot");
 }
 
-TEST_F(Slots, an_inbox_is_handed_on_to_whoever_comes_by_any_name) {
+TEST_F(Slots, an_inbox_is_handed_on_to_a_reader_of_any_name) {
     Channel channel = Channel::create("c", inbox(2));
     const auto slot = [words = support::raw("c")]() { return flyring::detail::subscriber_slot(words, 0); };
     flyring::Publisher publisher = channel.publisher();
@@ -302,7 +302,7 @@ TEST_F(Slots, a_batch_that_is_held_back_says_the_size_of_its_first_message) {
     EXPECT_EQ(*slot.blocked_since(), 0);
 }
 
-TEST_F(Slots, who_finds_all_slots_owned_tries_again_each_millisecond_for_ten) {
+TEST_F(Slots, with_all_slots_owned_a_take_tries_each_millisecond_for_ten) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     Channel other = Channel::open("c");
     std::optional<flyring::Publisher> owner = other.publisher();
@@ -350,7 +350,7 @@ TEST_F(Slots, a_publisher_that_is_held_back_tests_locks_once_in_a_millisecond) {
     EXPECT_GE(tests[2] - tests[0], std::chrono::microseconds(1900));
 }
 
-TEST_F(Slots, readers_are_the_gates_that_somebody_owns) {
+TEST_F(Slots, readers_counts_slots_with_an_owner_only) {
     Channel channel = Channel::create("c", broadcast(2, 3));
     flyring::Publisher publisher = channel.publisher();
     EXPECT_EQ(publisher.readers(), 0U);
@@ -476,7 +476,7 @@ TEST_F(Slots, a_slot_taken_away_is_slot_lost_and_nothing_more_is_written) {
     EXPECT_EQ(code_of([&] { publisher.offer(bytes("y")); }), "closed");
 }
 
-TEST_F(Slots, stats_say_who_is_attached_and_how_far_each_is) {
+TEST_F(Slots, stats_name_each_owner_and_its_position) {
     Channel channel = Channel::create("c", broadcast(3, 3));
     flyring::Publisher first = channel.publisher("first");
     channel.publisher("second").close();
@@ -543,7 +543,7 @@ TEST_F(Slots, stats_of_a_slot_with_words_that_cannot_be) {
     EXPECT_EQ(channel.stats().publishers.at(0).epoch, -1);
 }
 
-TEST_F(Slots, stats_say_who_holds_a_publisher_back_and_since_when) {
+TEST_F(Slots, stats_say_which_reader_holds_a_publisher_back_and_since_when) {
     Channel channel = Channel::create("c", broadcast(1, 3));
     flyring::Subscriber quick = channel.subscriber();
     const flyring::Subscriber slow = channel.subscriber();

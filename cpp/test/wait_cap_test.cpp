@@ -18,7 +18,7 @@ using namespace waits;
 
 class WaitCap : public waits::Test {};
 
-TEST_F(WaitCap, who_takes_a_slot_is_registered_before_it_has_the_control_lock_in_a_forked_child_too) {
+TEST_F(WaitCap, a_take_registers_before_the_control_lock_in_a_forked_child_too) {
     Channel channel = Channel::create("c", broadcast(2, 2));
     const auto registers = [&](const std::function<void()>& take) {
         int calls = 0;
@@ -45,7 +45,7 @@ TEST_F(WaitCap, who_takes_a_slot_is_registered_before_it_has_the_control_lock_in
     EXPECT_EQ(registers([&] { quiet.publisher(); }) + registers([&] { quiet.subscriber(); }), 0);
 }
 
-TEST_F(WaitCap, who_does_not_wake_is_woken_all_the_same_and_sleeps_as_long_as_others) {
+TEST_F(WaitCap, an_end_with_wake_off_sleeps_as_long_as_others) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     Channel quiet = Channel::open("c", silent());
     {
@@ -65,7 +65,7 @@ TEST_F(WaitCap, who_does_not_wake_is_woken_all_the_same_and_sleeps_as_long_as_ot
     EXPECT_LE(sleeps.count(), 13);  // of 4 ms each
 }
 
-TEST_F(WaitCap, who_does_not_wake_is_looked_for_every_millisecond_and_makes_no_call) {
+TEST_F(WaitCap, sleepers_look_each_millisecond_for_an_end_with_wake_off) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     Channel quiet = Channel::open("c", silent());
     flyring::Subscriber subscriber = channel.subscriber();
@@ -140,7 +140,7 @@ TEST_F(WaitCap, a_read_only_reader_looks_every_millisecond_and_stores_nothing) {
     EXPECT_LT(median(times), 20ms);
 }
 
-TEST_F(WaitCap, a_foreign_end_is_looked_for_every_millisecond) {
+TEST_F(WaitCap, sleepers_look_each_millisecond_for_a_foreign_end) {
     flyring::Options options = support::inbox(1, 1, 4096, 8);
     options.foreign = flyring::Foreign::publisher;
     Channel channel = Channel::create("c", options);

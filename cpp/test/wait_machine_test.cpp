@@ -102,7 +102,7 @@ TEST_F(WaitMachine, sixty_four_sleepers_of_one_ring_all_wake) {
     EXPECT_LT(median(times), soon);
 }
 
-TEST_F(WaitMachine, of_a_thousand_rings_each_wakes_who_sleeps_for_it) {
+TEST_F(WaitMachine, each_of_a_thousand_rings_wakes_its_sleepers) {
     constexpr std::uint32_t rings = 1000;
     flyring::Options options = broadcast(rings, 2);
     options.counters = 0;
@@ -203,7 +203,7 @@ TEST_F(WaitMachine, whatever_stands_in_the_words_costs_a_look_or_a_sleep_up_to_i
     EXPECT_LT(median(times), soon);
 }
 
-TEST_F(WaitMachine, goes_on_while_somebody_scribbles_on_the_words) {
+TEST_F(WaitMachine, it_goes_on_while_the_words_are_overwritten) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher();
     flyring::Subscriber subscriber = channel.subscriber();
@@ -237,7 +237,7 @@ TEST_F(WaitMachine, goes_on_while_somebody_scribbles_on_the_words) {
     scribbler.join();
 }
 
-TEST_F(WaitMachine, who_scribbles_on_the_words_moves_no_deadline_and_makes_no_storm_of_calls) {
+TEST_F(WaitMachine, overwritten_words_move_no_deadline_and_cause_no_storm_of_calls) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher();
     flyring::Subscriber subscriber = channel.subscriber();

@@ -477,7 +477,7 @@ TEST_F(WaitSurvivors, a_sleeper_that_was_killed_costs_one_vain_call_at_most) {
     }
 }
 
-TEST_F(WaitSurvivors, a_sleeper_that_is_stopped_keeps_nobody_and_goes_on_later) {
+TEST_F(WaitSurvivors, a_stopped_sleeper_delays_no_other_and_misses_nothing) {
     Channel channel = Channel::create("c", broadcast(1, 2));
     flyring::Publisher publisher = channel.publisher();
     flyring::Subscriber subscriber = channel.subscriber();

@@ -195,7 +195,7 @@ TEST_F(Wait, retire_never_takes_the_gates_of_the_slots_next_owner) {
     EXPECT_GT(refused, 0);
 }
 
-TEST_F(Wait, who_joins_and_leaves_while_publishers_run_at_full_speed_sees_a_gapless_suffix_each_time) {
+TEST_F(Wait, a_subscriber_that_joins_and_leaves_at_full_speed_sees_a_gapless_suffix) {
     constexpr std::uint64_t most = 12;
     for (const std::uint32_t alignment : {8U, 64U}) {
         Channel channel = Channel::replace("c", broadcast(2, 2, 16384, alignment));

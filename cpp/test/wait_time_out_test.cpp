@@ -61,7 +61,7 @@ TEST_F(WaitTimeOut, a_wait_ends_at_its_time_out_and_not_before) {
     EXPECT_LT(some, more.size());
 }
 
-TEST_F(WaitTimeOut, what_a_verb_finds_after_its_time_out_it_returns) {
+TEST_F(WaitTimeOut, a_verb_returns_what_it_finds_after_its_time_out) {
     Channel channel = Channel::create("c", broadcast(1, 1));
     flyring::Publisher publisher = channel.publisher();
     flyring::Subscriber subscriber = channel.subscriber();

@@ -170,7 +170,7 @@ TEST_F(Waiting, what_waited_for_room_wakes_readers_too) {
     }
 }
 
-TEST_F(Waiting, who_wakes_clears_the_bit_of_its_ring_and_no_other) {
+TEST_F(Waiting, a_wake_clears_the_bit_of_its_ring_and_no_other) {
     Channel channel = Channel::create("c", broadcast(2, 1));
     flyring::Publisher first = channel.publisher();
     flyring::Publisher second = channel.publisher();
@@ -230,7 +230,7 @@ TEST_F(Waiting, what_comes_before_the_bits_are_seen_is_found_before_the_sleep) {
     EXPECT_EQ(sleeps(room_asleep, [&] { EXPECT_GT(publisher.send(bytes("x"), long_enough), 0); }, make_room), 0);
 }
 
-TEST_F(Waiting, who_comes_or_goes_wakes_all_whatever_the_bits_say) {
+TEST_F(Waiting, a_join_or_a_close_wakes_all_whatever_the_bits_say) {
     Channel channel = Channel::create("c", broadcast(1, 2));
     Channel quiet = Channel::open("c", silent());
     const auto words = support::raw("c");
@@ -411,7 +411,7 @@ TEST_F(Waiting, a_handler_that_throws_ends_the_wait_and_its_message_is_consumed)
 
 // Other verbs that wait.
 
-TEST_F(Waiting, flush_waits_for_those_who_own_a_slot_and_for_nobody_else) {
+TEST_F(Waiting, flush_waits_for_readers_with_an_owner_only) {
     Channel channel = Channel::create("c", broadcast(2, 4));
     flyring::Publisher publisher = channel.publisher();
     publisher.flush(0ns);

@@ -87,7 +87,7 @@ NAMED = {
         ),
     ),
     "Python service: a client that lives is retired": Named(
-        "test_service_survivors.py::test_slow_client_delays_nobody",
+        "test_service_survivors.py::test_slow_client_delays_no_other",
         "core/slots.c",
         (
             "        if (!lock_try(lock, offset + CONTROL_SLOT_LOCK))\n            continue;",

@@ -234,7 +234,7 @@ static bool any_is_behind(const Publisher *self)
     return false;
 }
 
-static bool nobody_is_behind(void *context)
+static bool none_is_behind(void *context)
 {
     Publisher *self = context;
     return !any_is_behind(self) || !epoch_holds(&self->epoch);
@@ -289,7 +289,7 @@ PyObject *publisher_flush(Publisher *self, PyObject *const *args, Py_ssize_t n, 
     wait_state state;
     wait_begin(&state, self->wait, self->spin, timeout);
     wait_target target = publisher_target(self);
-    target.ready = self->shape.queue ? no_job_is_left : nobody_is_behind;
+    target.ready = self->shape.queue ? no_job_is_left : none_is_behind;
     for (int result = 0;;) {
         if (!(self->shape.queue ? a_job_is_left(self) : an_owner_is_behind(self)))
             return Py_NewRef(Py_None);

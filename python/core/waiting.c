@@ -15,7 +15,7 @@
 
 /* What a waker watches instead of the asleep word. Without wakes: no bit is set. Without membarrier: all bits are set,
    so that wake_now looks at the asleep word behind a fence. */
-static const uint32_t nobody_is_woken = 0, a_fence_comes_first = ALL_RINGS;
+static const uint32_t no_ring_is_woken = 0, a_fence_comes_first = ALL_RINGS;
 
 int64_t now_ns(void)
 {
@@ -45,7 +45,7 @@ void wake_all(waiting_words words)
 waker waker_make(waiting_words words, bool wakes)
 {
     if (!wakes)
-        return (waker){(const uint8_t *)&nobody_is_woken, words, false};
+        return (waker){(const uint8_t *)&no_ring_is_woken, words, false};
     bool registered = register_waker();
     return (waker){registered ? words.asleep : (const uint8_t *)&a_fence_comes_first, words, registered};
 }

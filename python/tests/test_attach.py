@@ -155,7 +155,7 @@ def test_a_newer_minor_version_may_have_sections_behind_the_schema(folder: Path)
     assert attach_error("file") is None
 
 
-def test_what_is_no_channel_at_all(folder: Path) -> None:
+def test_a_file_that_is_no_channel_is_refused(folder: Path) -> None:
     put(folder, b"")
     assert isinstance(attach_error("file"), NotAChannelError)
     put(folder, b"Dear diary, today I made a ring buffer.\n" * 300)

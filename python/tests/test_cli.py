@@ -220,7 +220,7 @@ def test_live_slots_and_lag(flyring: Command) -> None:
         assert flyring.text("ls").splitlines()[1].split()[:5] == ["life", "broadcast", "3", "x", "3"]
 
 
-def test_who_is_blocked_by_whom(flyring: Command) -> None:
+def test_info_names_the_blocked_publisher_and_its_holders(flyring: Command) -> None:
     with Channel.create("full", "broadcast", publishers=2, subscribers=3, capacity=4096) as channel:
         publisher = channel.publisher("feed")
         channel.subscriber("gone", kept=True, rings=[0]).close()
@@ -267,7 +267,7 @@ def test_ls_shows_what_is_no_whole_channel(folder: Path, flyring: Command) -> No
     assert "no-such" in flyring.text("ls", folder / "no-such", status=2)
 
 
-def test_a_default_folder_that_nobody_made_has_no_channels(folder: Path, flyring: Command, monkeypatch: Any) -> None:
+def test_a_missing_default_folder_has_no_channels(folder: Path, flyring: Command, monkeypatch: Any) -> None:
     monkeypatch.setenv("FLYRING_DIR", str(folder / "later"))
     assert flyring.json("ls")["channels"] == []
     assert not (folder / "later").exists()

@@ -46,13 +46,13 @@ def test_create_refuses(folder: Path, capsys: pytest.CaptureFixture[str], argume
 
 
 @pytest.mark.parametrize("words", [["--kind", "list"], ["--kind", "inbox", "--capacity", "1XB"], []])
-def test_create_with_wrong_words_is_usage(folder: Path, words: list[str]) -> None:
+def test_create_with_invalid_options_prints_the_usage(folder: Path, words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["create", "bad", *words])
     assert ended.value.code == 2
 
 
-def test_create_says_that_it_exists(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_refuses_an_existing_channel(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["create", "one", "--kind", "inbox"]) == 0
     assert main(["create", "one", "--kind", "inbox"]) == 2
     assert "one.ring" in capsys.readouterr().err

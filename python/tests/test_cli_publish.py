@@ -138,7 +138,7 @@ def test_a_wrong_line_is_refused_and_the_others_are_published() -> None:
         assert everything(subscriber) == [(2, from_dict(PRICES.Trade, TRADE))] * (1 + len(WRONG))
 
 
-def test_what_is_not_possible(tmp_path: Path) -> None:
+def test_a_missing_channel_file_slot_or_schema_is_an_error(tmp_path: Path) -> None:
     status, errors = publish(b"", "nowhere")
     assert (status, len(errors)) == (2, 1)
     assert "there is no channel at" in errors[0]
@@ -187,7 +187,7 @@ def test_interrupted_while_it_waits_for_room() -> None:
         assert 5 < len(everything(subscriber)) < 8
 
 
-def test_tail_into_publish_is_the_same_again(child: Callable[..., Child]) -> None:
+def test_tail_into_publish_copies_the_messages(child: Callable[..., Child]) -> None:
     number = 400
     with channel_of("quotes") as source, channel_of("copy") as copy, copy.subscriber() as subscriber:
         tail = subprocess.Popen(
@@ -212,7 +212,7 @@ def test_tail_into_publish_is_the_same_again(child: Callable[..., Child]) -> Non
 
 
 @pytest.mark.long
-def test_killed_while_it_publishes_what_is_there_is_whole() -> None:
+def test_killed_while_it_publishes_it_leaves_only_whole_messages() -> None:
     with channel_of("quotes", capacity=1 << 20) as channel, channel.subscriber() as subscriber:
         for _ in range(3):
             process = subprocess.Popen([*COMMAND, "publish", "quotes", "--name", "victim"], stdin=subprocess.PIPE)

@@ -300,7 +300,7 @@ def test_publishers_killed_at_any_moment(child: Callable[..., Child]) -> None:
         subscriber.close()
 
 
-def test_subscribers_killed_hold_nobody_back_after_recover(child: Callable[..., Child]) -> None:
+def test_killed_subscribers_hold_no_publisher_back_after_recover(child: Callable[..., Child]) -> None:
     code = """
     from flyring import Channel
     import sys

@@ -134,7 +134,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     """Runs tail in this process, until it first waits, on a channel with all messages published. Returns output and
     errors."""
     module = import_module("flyring.cli.tail")
-    monkeypatch.setattr(module, "nobody_reads", lambda: True)
+    monkeypatch.setattr(module, "output_is_closed", lambda: True)
     monkeypatch.setattr(module, "_LOOK", 0.01)
 
     def run(*arguments: object, status: int = 0) -> tuple[list[dict[str, Any]], str]:
@@ -145,7 +145,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return run
 
 
-def test_what_was_published_before_and_what_comes(channel: Channel, tail: Callable[..., Tail]) -> None:
+def test_old_and_new_messages_are_shown(channel: Channel, tail: Callable[..., Tail]) -> None:
     with channel.publisher("feed") as publisher:
         fill(publisher)
         old = tail("quotes", "--since-start")
@@ -325,7 +325,7 @@ def test_a_damaged_ring_is_one_line_and_the_others_go_on(tail: Callable[..., Tai
         assert later.end() == (1, "", "")
 
 
-def test_losses_are_counted_and_nobody_is_held_back(tail: Callable[..., Tail], child: Callable[..., Child]) -> None:
+def test_losses_are_counted_and_no_publisher_waits(tail: Callable[..., Tail], child: Callable[..., Child]) -> None:
     with quotes(capacity=4096) as channel:
         writer = child(LIVE, str(SPEC / "sbe" / "prices.xml"))
         assert writer.line() == "ready"
@@ -354,7 +354,7 @@ def test_a_killed_publisher_and_its_heir_are_followed(
     following.process.terminate()
 
 
-def test_nothing_is_written_into_the_channel_but_that_it_sleeps(channel: Channel, tail: Callable[..., Tail]) -> None:
+def test_it_writes_only_its_asleep_bit_into_the_channel(channel: Channel, tail: Callable[..., Tail]) -> None:
     asleep = channel.header.control_offset + layout.CONTROL_DATA_ASLEEP
 
     def content() -> bytes:

@@ -63,7 +63,7 @@ def test_an_existing_name_is_exists_and_stays_as_it_was() -> None:
             assert other.id == channel.id
 
 
-def test_replace_leaves_the_old_channel_to_those_who_have_it() -> None:
+def test_a_replaced_channel_works_on_for_its_users() -> None:
     with Channel.create("r", "broadcast") as old:
         publisher, subscriber = old.publisher(), old.subscriber()
         publisher.offer(b"before")

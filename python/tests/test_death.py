@@ -141,7 +141,7 @@ def test_no_subscriber_for_many_laps_then_one() -> None:
             assert everything(subscriber) == [b"%08d" % i for i in range(sent)]
 
 
-def test_a_zombie_that_nobody_reaps_holds_nothing(child: Start) -> None:
+def test_an_unreaped_zombie_owns_nothing(child: Start) -> None:
     code = """
         import os, sys, flyring
         channel = flyring.Channel.open(sys.argv[1])
@@ -277,7 +277,7 @@ PUBLISHER = """
 
 
 @pytest.mark.parametrize("leave", ["close", "evict", "kept"])
-def test_who_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, leave: str) -> None:
+def test_a_subscriber_that_joins_and_leaves_at_full_speed_sees_a_gapless_suffix(child: Start, leave: str) -> None:
     with Channel.create("suffix", "broadcast", capacity=4096, publishers=1) as channel:
         other = child(PUBLISHER, channel.path)
         assert other.line() == "ready"

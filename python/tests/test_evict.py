@@ -46,7 +46,7 @@ def fill(publisher: Publisher, length: int = 100) -> int:
 
 
 @pytest.mark.parametrize("call", ["take", "poll", "wait"])
-def test_the_victim_is_told_and_holds_nobody_back(call: str) -> None:
+def test_an_evicted_subscriber_is_told_and_holds_no_publisher_back(call: str) -> None:
     with Channel.create("victim", "broadcast", capacity=4096, publishers=2) as channel:
         victim, other, publisher = channel.subscriber("v"), channel.subscriber("o"), channel.publisher()
         fill(publisher)
@@ -321,7 +321,7 @@ def test_a_kept_slots_join_cut_off_half_way_is_not_resumed(child: Callable[..., 
 
 @pytest.mark.parametrize("max_lag", [2048, 3000, 4096])
 @pytest.mark.parametrize("kept", [False, True])
-def test_who_lags_too_far_behind_is_evicted_and_the_others_are_not(max_lag: int, kept: bool) -> None:
+def test_a_subscriber_beyond_max_lag_is_evicted_and_no_other(max_lag: int, kept: bool) -> None:
     with Channel.create("lag", "broadcast", capacity=4096, publishers=2) as channel:
         slow, quick = channel.subscriber("slow", kept=kept), channel.subscriber("quick")
         publisher = channel.publisher(max_lag=max_lag)
@@ -354,7 +354,7 @@ def test_a_batch_evicts_for_all_of_it() -> None:
             slow.take()
 
 
-def test_without_a_limit_nobody_is_evicted() -> None:
+def test_without_a_limit_no_subscriber_is_evicted() -> None:
     with Channel.create("nolimit", "broadcast", capacity=4096, publishers=1) as channel:
         slow, publisher = channel.subscriber(), channel.publisher()
         sent = fill(publisher)
@@ -363,7 +363,7 @@ def test_without_a_limit_nobody_is_evicted() -> None:
         assert slow.poll(lambda message: None) == sent
 
 
-def test_while_the_control_lock_is_taken_nobody_is_evicted_for_his_lag() -> None:
+def test_while_the_control_lock_is_taken_no_subscriber_is_evicted_for_its_lag() -> None:
     with Channel.create("locked", "broadcast", capacity=4096, publishers=1) as channel:
         slow, publisher = channel.subscriber(), channel.publisher(max_lag=4096)
         lock = new_lock(channel._attached.file, channel.path)
@@ -379,7 +379,7 @@ def test_while_the_control_lock_is_taken_nobody_is_evicted_for_his_lag() -> None
         slow.close()
 
 
-def test_a_limit_that_was_granted_stays_when_one_who_joined_since_allows_less() -> None:
+def test_a_granted_limit_stays_when_a_later_subscriber_allows_less() -> None:
     with Channel.create("granted", "broadcast", capacity=4096, publishers=1) as channel:
         publisher = channel.publisher(max_lag=2048)
         assert publisher.offer(b"x")  # no gate holds it back, so there is room up to the ring's end

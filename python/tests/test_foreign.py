@@ -52,7 +52,7 @@ def polled(subscriber: Subscriber, got: Got, limit: int = 256) -> int:
 
 
 @pytest.mark.parametrize(("end", "feature"), [("publisher", 2), ("subscriber", 4), (None, 0)])
-def test_the_option_becomes_a_feature_bit_that_who_attaches_sees(end: Any, feature: int, folder: Path) -> None:
+def test_the_header_says_which_end_is_foreign(end: Any, feature: int, folder: Path) -> None:
     with make(end) as channel, Channel.open("agrona") as other:
         assert (channel.foreign, other.foreign) == (end, end)
         assert (folder / "agrona.ring").read_bytes()[16:24] == feature.to_bytes(8, "little")

@@ -118,7 +118,7 @@ def test_the_subscriber_resumes_where_a_dead_one_stored_its_gate(child: Callable
             assert subscriber.take() == b"5"
 
 
-def test_the_sender_is_not_known_and_it_never_ends() -> None:
+def test_the_sender_is_not_known_and_the_ring_never_ends() -> None:
     with make("publisher") as channel:
         memory, slot = channel._attached.memory, channel.header.publisher_slot(0)
         memory.store64(slot, 9)  # the slot's word does not matter, because no process takes the slot
@@ -133,7 +133,7 @@ def test_the_sender_is_not_known_and_it_never_ends() -> None:
             assert not subscriber.ended(0)
 
 
-def test_it_resumes_even_if_somebody_said_that_the_slot_was_evicted() -> None:
+def test_it_resumes_even_if_the_slot_is_marked_as_evicted() -> None:
     with make("publisher") as channel:
         memory, slot = channel._attached.memory, channel.header.subscriber_slot(0)
         assert OneToOneRingBuffer(channel).write(1, b"first")

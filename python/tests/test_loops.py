@@ -99,7 +99,7 @@ def test_a_message_that_is_there_already_leaves_it_readable() -> None:
                 assert subscriber.take() is None
 
 
-def test_who_does_not_wake_is_found_all_the_same() -> None:
+def test_messages_of_an_end_with_wake_off_are_found_all_the_same() -> None:
     with (
         Channel.create("silent", "broadcast", wake=False) as channel,
         channel.publisher() as publisher,

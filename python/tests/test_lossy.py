@@ -315,7 +315,7 @@ def test_rings_and_starts_that_cannot_be() -> None:
                     ask(0)
 
 
-def test_it_needs_no_slot_and_holds_nobody_back() -> None:
+def test_it_needs_no_slot_and_holds_no_publisher_back() -> None:
     with Channel.create("noslot", "broadcast", capacity=4096, subscribers=0) as channel:
         readers = [channel.lossy_subscriber(when_lapped="newest") for _ in range(20)]
         publisher = channel.publisher()

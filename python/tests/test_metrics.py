@@ -316,7 +316,7 @@ def get(address: str, accept: str) -> tuple[str, str]:
         return answer.headers["Content-Type"], answer.read().decode()
 
 
-def test_listen_reads_anew_and_speaks_both_formats() -> None:
+def test_listen_reads_for_each_request_and_speaks_both_formats() -> None:
     with Channel.create("c", "broadcast", capacity=4096) as channel, listening("--listen", "0") as (process, address):
         publisher = channel.publisher("feed")
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", address)

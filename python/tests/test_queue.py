@@ -190,7 +190,7 @@ def test_each_job_goes_to_one_worker() -> None:
         assert one.take() is None
 
 
-def test_done_twice_and_bytes_behind_it() -> None:
+def test_a_done_job_refuses_done_release_and_its_bytes() -> None:
     with queue() as channel:
         publisher, worker = channel.publisher(), channel.worker()
         publisher.offer(b"one")
@@ -203,7 +203,7 @@ def test_done_twice_and_bytes_behind_it() -> None:
         assert (job.type, job.attempts) == (1, 0)
 
 
-def test_an_unfinished_job_is_in_the_way() -> None:
+def test_an_unfinished_job_of_take_refuses_take_and_poll() -> None:
     with queue() as channel:
         publisher, worker = channel.publisher(), channel.worker()
         publisher.offer_batch([b"one", b"two"])
@@ -482,7 +482,7 @@ def test_a_job_inside_a_batch_that_cannot_be_released() -> None:
         assert {bytes(job) for job in held} >= {bytes(LONGEST)}
 
 
-def test_a_job_that_stayed_and_goes_with_a_close_was_handed_out_once() -> None:
+def test_a_job_that_stayed_and_is_released_by_a_close_counts_one_attempt() -> None:
     with queue() as channel:
         publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()
         publisher.offer(b"one")
@@ -602,7 +602,7 @@ def fill(publisher: Publisher, size: int = 56) -> int:
     return count
 
 
-def test_jobs_that_nobody_takes_hold_their_producer_back() -> None:
+def test_jobs_that_no_worker_takes_hold_their_producer_back() -> None:
     with queue() as channel:
         publisher = channel.publisher()
         assert fill(publisher) > 40

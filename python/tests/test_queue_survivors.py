@@ -120,7 +120,7 @@ def test_the_next_owner_of_the_slot_takes_the_job_over(child: Callable[..., Chil
         assert got == [(b"one", 1), (b"two", 1), (b"three", 0)]
 
 
-def test_a_dead_workers_job_holds_its_producer_until_somebody_adopts_it(child: Callable[..., Child]) -> None:
+def test_a_dead_workers_job_holds_its_producer_until_it_is_adopted(child: Callable[..., Child]) -> None:
     with queue(workers=3) as channel:
         publisher = channel.publisher()
         victim = child(WORKER, "1")
@@ -441,7 +441,7 @@ def test_dropped_objects() -> None:
         job.done()
 
 
-def test_a_child_has_nothing_of_it() -> None:
+def test_a_forked_child_cannot_use_job_or_worker() -> None:
     with queue() as channel:
         publisher, worker = channel.publisher(), channel.worker()
         publisher.offer_batch([b"one", b"two"])
@@ -563,7 +563,7 @@ def test_a_close_beside_done_of_another_thread() -> None:
                 again.done()
 
 
-def test_a_job_kept_from_a_poll_is_over() -> None:
+def test_a_job_kept_after_its_poll_is_closed() -> None:
     with queue() as channel:
         publisher, worker = channel.publisher("feed"), channel.worker()
         publisher.offer_batch([b"one", b"two"])

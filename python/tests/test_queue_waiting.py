@@ -92,7 +92,7 @@ def test_one_job_wakes_one_worker() -> None:
         assert [finish(job) for job in jobs] == [b"one"]
 
 
-def test_who_takes_a_job_wakes_the_next() -> None:
+def test_a_worker_that_takes_a_job_wakes_the_next() -> None:
     with queue(workers=3) as channel:
         publisher, workers = channel.publisher(), [channel.worker() for _ in range(3)]
         waits = [sleeping(channel, lambda w=worker: w.take(timeout=10)) for worker in workers]  # type: ignore[misc]
@@ -177,7 +177,7 @@ def test_a_poll_that_aborts_its_first_job_does_not_wait() -> None:
         assert finish(take(worker)) == b"one"
 
 
-def test_a_new_worker_wakes_all_who_sleep() -> None:
+def test_a_new_worker_wakes_all_that_wait_for_room_or_jobs() -> None:
     words = layout.CONTROL_ROOM_SEQUENCE, layout.CONTROL_JOBS_SEQUENCE
     with queue() as channel, channel.worker():
         before = [word(channel, at) for at in words]
@@ -185,7 +185,7 @@ def test_a_new_worker_wakes_all_who_sleep() -> None:
             assert [word(channel, at) for at in words] == [count + 1 for count in before]
 
 
-def test_the_job_of_one_that_dies_meanwhile_comes_at_a_cap(child: Callable[..., Child]) -> None:
+def test_a_worker_killed_during_a_sleep_leaves_its_job_to_the_next_cap(child: Callable[..., Child]) -> None:
     code = """
         from flyring import Channel
         channel = Channel.open("jobs")
@@ -425,7 +425,7 @@ def test_async_iteration() -> None:
         assert sorted(got) == [(b"0", 0), (b"1", 0), (b"1", 1), (b"2", 0), (b"3", 0)]
 
 
-def test_the_async_worker_that_is_left_passes_its_wake_on() -> None:
+def test_an_async_worker_that_nothing_polls_passes_its_wake_on() -> None:
     """An event loop that is busy elsewhere must not keep a job from a sleeping worker."""
     with queue() as channel:
         publisher, worker, other = channel.publisher(), channel.worker(), channel.worker()

@@ -24,7 +24,7 @@ def test_the_file_is_opened_and_mapped_for_reading_only() -> None:
         assert {line[1] for line in maps} == {"r--s"}
 
 
-def test_a_file_that_may_only_be_read_can_be_opened_so(folder: Path) -> None:
+def test_a_file_without_write_permission_can_be_opened_read_only(folder: Path) -> None:
     with Channel.create("mode", "broadcast", mode=0o400) as channel, channel.publisher() as publisher:
         before = (folder / "mode.ring").read_bytes()
         with Channel.open("mode", read_only=True) as other, other.lossy_subscriber() as reader:
@@ -67,7 +67,7 @@ def test_what_would_write_is_access_denied() -> None:
         assert Path(channel.path).read_bytes() == before
 
 
-def test_pickling_keeps_it() -> None:
+def test_pickling_keeps_read_only() -> None:
     with Channel.create("pickled", "broadcast") as channel:
         for read_only in (False, True):
             with Channel.open("pickled", read_only=read_only) as one, pickle.loads(pickle.dumps(one)) as two:

@@ -42,7 +42,7 @@ def replaced() -> Iterator[tuple[Channel, Channel]]:
             yield old, new
 
 
-def test_who_replaces_or_unlinks_a_channel_tells_its_publishers() -> None:
+def test_replace_and_unlink_tell_the_publishers() -> None:
     with Channel.create("orphan", "broadcast", capacity=4096) as old:
         publisher = old.publisher()
         assert publisher.offer(b"before")
@@ -108,7 +108,7 @@ def test_a_peek_that_finds_nothing_is_an_idle_poll() -> None:
         pytest.param("poll", "backoff", marks=pytest.mark.long),  # the same loop as take
     ],
 )
-def test_a_wait_finds_out(make: Any, wait: Any, call: str) -> None:
+def test_a_wait_notices_the_replacement(make: Any, wait: Any, call: str) -> None:
     with replaced() as (old, _):
         reader: Reader = make(old, wait=wait)
         start = time.monotonic()
@@ -118,7 +118,7 @@ def test_a_wait_finds_out(make: Any, wait: Any, call: str) -> None:
         assert reader.take() is None  # raised once, and then it works
 
 
-def test_a_publisher_that_is_held_back_finds_out() -> None:
+def test_a_publisher_that_is_held_back_notices_the_replacement() -> None:
     with replaced() as (old, new):
         publisher, subscriber = old.publisher(), old.subscriber()
         sent = fill_up(publisher)
@@ -222,7 +222,7 @@ def nothing(path: str) -> None:
 
 
 @pytest.mark.parametrize("change", [remove, garbage, cut, folder_there, dangling, moved_and_another_link, nothing])
-def test_anything_else_is_no_reason_to_stop(change: Callable[[str], None]) -> None:
+def test_other_changes_of_the_file_raise_nothing(change: Callable[[str], None]) -> None:
     with Channel.create("other", "broadcast", capacity=4096) as channel:
         publisher, readers = channel.publisher(), [make(channel) for make in MAKERS]
         change(channel.path)

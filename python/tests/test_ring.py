@@ -35,7 +35,7 @@ PRICES: Any = Schema.load(SPEC / "sbe" / "prices.xml")
 
 @pytest.mark.parametrize("alignment", [64, 8])
 @pytest.mark.parametrize("capacity", [4096, 1 << 20])
-def test_messages_of_no_one_most_and_too_many_bytes(capacity: int, alignment: int) -> None:
+def test_messages_of_0_1_the_most_and_too_many_bytes(capacity: int, alignment: int) -> None:
     with Channel.create("sizes", "broadcast", capacity=capacity, alignment=alignment) as channel:
         subscriber, publisher = channel.subscriber(), channel.publisher()
         most = publisher.max_message_length

@@ -195,7 +195,7 @@ def test_a_run_is_one_array_in_place_and_read_only(ring: tuple[Publisher, Reader
     assert reader.poll_arrays(PRICE, look) == 0
 
 
-def test_an_action_goes_for_the_whole_run(ring: tuple[Publisher, Reader]) -> None:
+def test_an_action_applies_to_the_whole_run(ring: tuple[Publisher, Reader]) -> None:
     publisher, reader = ring
     publisher.offer_array(PRICE, prices(10))
     publisher.offer(b"other", 9)
@@ -323,7 +323,7 @@ def test_a_run_ends_where_the_gate_is_stored_and_at_the_rings_end() -> None:
 # Versions
 
 
-def test_older_versions_have_what_they_have_and_newer_ones_no_more(ring: tuple[Publisher, Reader]) -> None:
+def test_older_versions_lack_fields_and_newer_ones_show_no_more(ring: tuple[Publisher, Reader]) -> None:
     publisher, reader = ring
     block = struct.pack("<Q8s4s3sB", 1, b"SYM", b"EX", b"EUR", 0) + struct.pack("<QqIc", 5, 6, 7, b"B")
     assert len(block) == 45

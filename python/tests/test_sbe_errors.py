@@ -356,7 +356,7 @@ def test_more_empty_entries_than_bytes_are_refused() -> None:
                 getattr(read, name)
 
 
-def test_classes_that_cannot_be() -> None:
+def test_classes_that_cannot_exist() -> None:
     shared = fields.data("d", "uint8", maximum=254)
     too_long = Dimension(4, (0, "uint16"), (4, "uint16"))
     narrow = Dimension(2, (0, "uint8"), (1, "uint8"), maximum=256)
@@ -480,7 +480,7 @@ def test_data_that_its_length_does_not_allow() -> None:
     assert bytes(raw)[8:] == b"\3\0abc"
 
 
-def test_text_that_is_not() -> None:
+def test_bytes_that_are_no_text() -> None:
     """Invalid bytes become lone surrogates if the encoding has one byte per character; in UTF-16 they are an error."""
     made = schema(SIZES.replace("UTF-8", "UTF-16LE"), '<data name="t" id="1" type="text8"/>')
     with pytest.raises(sbe.UnknownValueError, match=r"M\.t: its bytes are not text in utf-16-le"):

@@ -24,7 +24,7 @@ def senders(reader: Reader) -> list[tuple[bytes, Sender]]:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_each_message_says_who_published_it(make: Callable[[Channel], Reader]) -> None:
+def test_each_message_names_its_sender_across_owners(make: Callable[[Channel], Reader]) -> None:
     with Channel.create("who", "broadcast", publishers=2) as channel:
         reader = make(channel)
         with channel.publisher("feed") as feed, channel.publisher() as unnamed:
@@ -61,7 +61,7 @@ def test_one_poll_over_several_owners(make: Callable[[Channel], Reader]) -> None
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_who_joins_in_the_middle_of_a_stream_knows_its_sender(make: Callable[[Channel], Reader]) -> None:
+def test_a_subscriber_that_joins_in_mid_stream_knows_the_sender(make: Callable[[Channel], Reader]) -> None:
     with Channel.create("middle", "broadcast", publishers=1) as channel, channel.publisher("feed") as publisher:
         publisher.offer(b"the owner record comes before this one")
         reader = make(channel)
@@ -70,7 +70,7 @@ def test_who_joins_in_the_middle_of_a_stream_knows_its_sender(make: Callable[[Ch
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_who_joins_between_two_owners_knows_the_one_that_comes(make: Callable[[Channel], Reader]) -> None:
+def test_a_subscriber_that_joins_between_two_owners_knows_the_second(make: Callable[[Channel], Reader]) -> None:
     with Channel.create("between", "broadcast", publishers=1) as channel:
         with channel.publisher("old") as publisher:
             publisher.offer(b"x")
@@ -80,7 +80,7 @@ def test_who_joins_between_two_owners_knows_the_one_that_comes(make: Callable[[C
             assert senders(reader) == [(b"y", Sender(0, "new", 2))]
 
 
-def test_who_resumes_behind_a_new_owner_does_not_take_it_for_the_old_one() -> None:
+def test_a_resumed_subscriber_does_not_take_a_new_owner_for_the_old_one() -> None:
     with Channel.create("resume", "broadcast", publishers=1) as channel:
         channel.subscriber("log", kept=True).close()
         with channel.publisher("old") as publisher:

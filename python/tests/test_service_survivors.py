@@ -217,7 +217,7 @@ def test_request_of_a_client_that_left_is_run(child: Callable[..., Child]) -> No
         assert both.server.client_gone >= 3
 
 
-def test_slow_client_delays_nobody() -> None:
+def test_slow_client_delays_no_other() -> None:
     with pair() as both, both.channel.client() as slow:
         large = bytes(LARGEST)
         calls = [slow.start(b"s") for _ in range(30)]
@@ -347,7 +347,7 @@ def test_at_least_once_no_request_is_lost_and_what_was_begun_says_repeat(child: 
         assert seen == [b"first", b"first", b"again"] * 4
 
 
-def test_what_was_asked_in_another_boot_is_nobodys() -> None:
+def test_a_call_of_another_boot_is_dropped() -> None:
     before = Identity(boot_id=UUID("11111111-1111-1111-1111-111111111111"))
     channel = Channel.create("c", "service", _identity=before, delivery="at-least-once", clients=2)
     with channel, channel.client() as client, channel.server():

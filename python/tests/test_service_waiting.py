@@ -260,7 +260,7 @@ def test_an_answer_of_another_thread_lets_a_full_server_go_on() -> None:
             assert both.client.call(b"c", timeout=10) == b"at once"
 
 
-def test_where_nobody_wakes_each_looks_every_millisecond() -> None:
+def test_without_wakes_each_looks_every_millisecond() -> None:
     service().close()
     with Channel.open("c", wake=False) as channel, channel.server() as server, channel.client() as client:
         client.set_spin(0)

@@ -103,7 +103,7 @@ def test_a_name_gives_the_same_ring_back() -> None:
             channel.publisher("a b")
 
 
-def test_a_new_owner_of_a_ring_announces_itself_to_those_who_lag_behind() -> None:
+def test_a_new_owner_of_a_ring_announces_itself_in_an_owner_record() -> None:
     with Channel.create("owner", "broadcast", alignment=8, capacity=4096) as channel:
         with channel.publisher("first") as first:
             first.offer(b"1")
@@ -236,7 +236,7 @@ def test_a_dead_kept_subscriber_is_waited_for(child: Start) -> None:
             assert [bytes(log.take() or b"") for _ in range(sent)] == [b"%d" % i for i in range(sent)]
 
 
-def test_who_lost_its_slot_is_told_and_writes_nothing_more() -> None:
+def test_a_subscriber_that_lost_its_slot_is_told_and_writes_nothing_more() -> None:
     with Channel.create("lost", "broadcast", capacity=4096) as channel:
         memory, header = channel._attached.memory, channel.header
         subscriber, publisher = channel.subscriber(), channel.publisher()
@@ -308,7 +308,7 @@ def test_a_ring_that_cannot_be_right_is_not_taken(published: int, claimed: int) 
             assert [memory.load64(channel.header.gate(ring, 0)) for ring in range(2)] == [-1, -1]
 
 
-def test_a_slot_that_becomes_free_in_ten_milliseconds_is_got(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_that_becomes_free_in_ten_milliseconds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tries come every millisecond, and the control lock is free between them (5.2, 2)."""
     with Channel.create("patience", "broadcast", publishers=1, subscribers=1) as channel:
         again: Any

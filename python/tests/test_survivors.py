@@ -97,7 +97,7 @@ def keep_and_forget() -> None:
         channel.subscriber("kept", kept=True).forget()
 
 
-def evict_somebody() -> None:
+def evict_subscriber() -> None:
     with Channel.open("target") as channel:
         channel.evict(1)
 
@@ -145,7 +145,7 @@ def wait_in_a_loop() -> None:
 
 STEP = 397  # try an interrupt at every so many instructions
 
-OPERATIONS = [open_close, take_publisher, take_subscriber, keep_and_forget, evict_somebody, count, replace]
+OPERATIONS = [open_close, take_publisher, take_subscriber, keep_and_forget, evict_subscriber, count, replace]
 OPERATIONS += [wait_in_vain, wait_for_a_slot, wait_in_a_loop]
 
 
@@ -393,7 +393,7 @@ def test_a_freed_counter_is_closed_for_every_handle(slots: Channel) -> None:
     assert heir.get() == 0
 
 
-def test_an_epoch_that_nobody_can_have_counted_starts_again(slots: Channel) -> None:
+def test_an_impossible_epoch_starts_again(slots: Channel) -> None:
     at = slots.header.publisher_slot(0)
     for wrong in (-2, -1, 2**62 + 1, 2**63 - 1):
         slots._attached.memory.store64(at, wrong)
@@ -402,7 +402,7 @@ def test_an_epoch_that_nobody_can_have_counted_starts_again(slots: Channel) -> N
             assert publisher.offer(b"x")
 
 
-def test_no_free_slot_names_those_who_have_them(slots: Channel) -> None:
+def test_no_free_slot_names_the_owners(slots: Channel) -> None:
     with slots.subscriber("a", kept=True), slots.subscriber("b") as other:
         with pytest.raises(flyring.NoFreeSlotError, match=rf"0 by 'a' \(pid {os.getpid()}\), 1 by 'b'") as caught:
             slots.subscriber()

@@ -373,7 +373,7 @@ def test_what_a_handler_keeps_is_dead(ends: Ends, prices: Any) -> None:
     assert len({id(one[0]) for one in stash}) == 4
 
 
-def test_one_decoder_serves_all_if_nobody_keeps_it(ends: Ends, prices: Any) -> None:
+def test_one_decoder_serves_all_if_it_is_not_kept(ends: Ends, prices: Any) -> None:
     publisher, subscriber = ends
     seen = []
     handler = sbe.dispatch({prices.Trade: lambda trade, message: seen.append(id(trade))})

@@ -109,7 +109,7 @@ def test_hostile_words_do_no_more_than_delay() -> None:
         assert sorted(times)[len(times) // 2] < 0.05
 
 
-def test_two_go_on_while_somebody_scribbles_on_the_words() -> None:
+def test_it_goes_on_while_the_words_are_overwritten() -> None:
     with pair() as (channel, publisher, subscriber):
         memory, control, random = channel._attached.memory, channel.header.control_offset, Random(7)
         stop = threading.Event()

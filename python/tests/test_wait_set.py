@@ -25,7 +25,7 @@ def make_set(*members: Any) -> WaitSet:
     return waits
 
 
-def test_it_says_which_of_several_channels_members_is_ready() -> None:
+def test_it_returns_the_ready_members_of_several_channels() -> None:
     with Channel.create("a", "broadcast") as first, Channel.create("b", "broadcast", publishers=2) as second:
         one, two, three = first.publisher(), second.publisher(), second.publisher()
         reader, other, lossy = first.subscriber(), second.subscriber(rings=[1]), second.lossy_subscriber([0])
@@ -48,7 +48,7 @@ def test_it_says_which_of_several_channels_members_is_ready() -> None:
         assert waits.wait(0.001) == []
 
 
-def test_a_publisher_is_ready_when_there_is_room_for_what_found_none() -> None:
+def test_a_blocked_publisher_is_ready_when_there_is_room() -> None:
     with pair() as (channel, publisher, subscriber):
         waits = make_set(publisher)
         assert waits.wait(0) == [publisher]
@@ -62,7 +62,7 @@ def test_a_publisher_is_ready_when_there_is_room_for_what_found_none() -> None:
             assert publisher.offer(b"x")
 
 
-def test_who_died_holds_no_publisher_of_a_set_back(child: Callable[..., Child]) -> None:
+def test_a_dead_subscriber_holds_no_publisher_of_a_set_back(child: Callable[..., Child]) -> None:
     code = """
         import sys, flyring
         channel = flyring.Channel.open(sys.argv[1])

@@ -101,7 +101,7 @@ LONG_SPINS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("wait", ["block", "spin", "yield", "backoff"])
 @pytest.mark.parametrize("verb", LONG_SPINS)
-def test_who_spins_looks_as_often_as_who_sleeps(verb: str, wait: Any) -> None:
+def test_a_spin_looks_as_often_as_a_sleep(verb: str, wait: Any) -> None:
     with Channel.create("spins", "broadcast", capacity=4096) as channel:
         publisher = channel.publisher(wait=wait)
         ends = publisher, channel.subscriber(wait=wait), channel.lossy_subscriber(wait=wait)
@@ -522,7 +522,7 @@ SLEEPER = """
 """
 
 
-def test_a_stopped_sleeper_delays_nobody_and_misses_nothing(child: Callable[..., Child]) -> None:
+def test_a_stopped_sleeper_delays_no_other_and_misses_nothing(child: Callable[..., Child]) -> None:
     with Channel.create("stop", "broadcast", capacity=1 << 16) as channel:
         sleeper = child(SLEEPER, channel.path)
         assert sleeper.line() == "ready"

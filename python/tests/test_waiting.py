@@ -38,7 +38,7 @@ Start = Callable[..., Child]
 # Waking
 
 
-def test_a_message_wakes_who_sleeps() -> None:
+def test_a_message_wakes_a_sleeper() -> None:
     with sleeping_reader() as (channel, _, publisher, waits):
         before = word(channel, layout.CONTROL_DATA_SEQUENCE)
         publisher.offer(b"awake")
@@ -74,7 +74,7 @@ def test_each_way_to_publish_wakes() -> None:
             assert data_asleep(channel) == 0
 
 
-def test_nobody_is_woken_where_nobody_sleeps() -> None:
+def test_without_sleepers_there_are_no_wakes() -> None:
     with pair() as (channel, publisher, subscriber):
         before = word(channel, layout.CONTROL_DATA_SEQUENCE), word(channel, layout.CONTROL_ROOM_SEQUENCE)
         for _ in range(200):
@@ -83,7 +83,7 @@ def test_nobody_is_woken_where_nobody_sleeps() -> None:
         assert (word(channel, layout.CONTROL_DATA_SEQUENCE), word(channel, layout.CONTROL_ROOM_SEQUENCE)) == before
 
 
-def test_what_is_aborted_wakes_nobody() -> None:
+def test_an_aborted_claim_wakes_no_sleeper() -> None:
     with sleeping_reader() as (channel, _, publisher, waits):
         publisher.claim(8).abort()
         assert data_asleep(channel)
@@ -92,7 +92,7 @@ def test_what_is_aborted_wakes_nobody() -> None:
 
 
 @pytest.mark.parametrize("how", ["send", "claim", "send_batch"])
-def test_room_wakes_who_sleeps(how: str) -> None:
+def test_room_wakes_a_sleeper(how: str) -> None:
     with pair() as (channel, publisher, subscriber):
         fill(publisher)
         calls: dict[str, Callable[[], Any]] = {
@@ -149,7 +149,7 @@ def test_a_batch_gives_the_number_taken_at_the_time_out() -> None:
         assert subscriber.poll(lambda message: None) == 7
 
 
-def test_who_waits_for_many_rings_is_woken_by_each() -> None:
+def test_a_subscriber_of_many_rings_is_woken_by_each() -> None:
     with Channel.create("many", "broadcast", publishers=40, capacity=4096, counters=0) as channel:
         publishers = [channel.publisher() for _ in range(40)]
         subscriber = channel.subscriber(rings=[3, 35, 39])
@@ -189,7 +189,7 @@ def test_wakes_is_the_epoch_unless_the_owner_opted_out() -> None:
                 ]
 
 
-def test_who_opted_out_wakes_nobody_and_is_looked_at_every_millisecond() -> None:
+def test_sleepers_look_each_millisecond_for_an_end_with_wake_off() -> None:
     with Channel.create("silent", "broadcast", capacity=4096, wake=False) as channel:
         subscriber, publisher = channel.subscriber(), channel.publisher()
         times = []
@@ -205,7 +205,7 @@ def test_who_opted_out_wakes_nobody_and_is_looked_at_every_millisecond() -> None
         assert sorted(times)[5] < 0.05  # with the cap of 100 ms, half of them would take longer
 
 
-def test_who_opted_out_sleeps_as_long_as_others_if_they_wake() -> None:
+def test_an_end_with_wake_off_sleeps_as_long_as_others() -> None:
     with (
         Channel.create("asymmetric", "broadcast", capacity=4096) as channel,
         Channel.open("asymmetric", wake=False) as silent,
@@ -340,7 +340,7 @@ def test_flush_beside_an_open_claim() -> None:
         assert subscriber.ended(0)
 
 
-def test_flush_waits_for_every_reader_that_somebody_owns() -> None:
+def test_flush_waits_for_readers_with_an_owner_only() -> None:
     with Channel.create("flush", "broadcast", capacity=4096) as channel:
         publisher = channel.publisher()
         publisher.flush(0)
@@ -398,7 +398,7 @@ def test_a_subscriber_waits_for_its_slot() -> None:
         waits.end().close()
 
 
-def test_a_time_out_of_send_says_who_holds_it_back() -> None:
+def test_a_time_out_of_send_names_the_reader_that_holds_it_back() -> None:
     with pair() as (_, publisher, subscriber):
         fill(publisher)
         with pytest.raises(BackPressuredError) as caught:

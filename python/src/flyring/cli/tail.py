@@ -65,7 +65,7 @@ def complain(text: str) -> None:
     print(f"flyring: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def nobody_reads() -> bool:
+def output_is_closed() -> bool:
     """Returns whether standard output is a pipe whose other end is closed. Without this check, tail would notice only
     when it prints the next message."""
     poll = select.poll()
@@ -132,7 +132,7 @@ class _Follower:
         try:
             while True:
                 try:
-                    if subscriber.poll(self.handler, timeout=_LOOK) == 0 and nobody_reads():
+                    if subscriber.poll(self.handler, timeout=_LOOK) == 0 and output_is_closed():
                         return
                 except BadMessageError as error:
                     self.bad(str(error))

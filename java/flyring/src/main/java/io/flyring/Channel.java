@@ -201,7 +201,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             } catch (NoSuchChannelException e) {
                 try {
                     return create(name, options);
-                } catch (ChannelExistsException somebodyWasFaster) {
+                } catch (ChannelExistsException createdMeanwhile) {
                     continue;
                 }
             }

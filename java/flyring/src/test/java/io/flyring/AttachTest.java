@@ -176,7 +176,7 @@ class AttachTest {
     }
 
     @Test
-    void whatIsNoChannelIsSaidToBeNone() throws Exception {
+    void aFileThatIsNoChannelIsRefused() throws Exception {
         assertEquals("not-a-channel", attach(write(ByteBuffer.allocate(0))));
         assertEquals("not-a-channel", attach(write(ByteBuffer.wrap("FLY".getBytes()))));
         assertEquals("not-a-channel", attach(write(ByteBuffer.wrap("Dear reader, this is a text.\n".getBytes()))));

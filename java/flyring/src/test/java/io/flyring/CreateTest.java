@@ -106,7 +106,7 @@ class CreateTest {
     }
 
     @Test
-    void aReplacedChannelStaysWithWhoHasIt() {
+    void aReplacedChannelWorksOnForItsUsers() {
         String path = rings.path("one.ring");
         try (Channel old = Channel.create(path, small()); Channel replaced = Channel.replace(path, small());
             Channel opened = Channel.open(path); Publisher publisher = old.publisher()) {
@@ -127,7 +127,7 @@ class CreateTest {
     }
 
     @Test
-    void anUnlinkedChannelWorksOnForWhoHasIt() throws Exception {
+    void anUnlinkedChannelWorksOnForItsUsers() throws Exception {
         String path = rings.path("one.ring");
         try (Channel channel = Channel.create(path, small()); Subscriber subscriber = channel.subscriber();
             Publisher publisher = channel.publisher()) {

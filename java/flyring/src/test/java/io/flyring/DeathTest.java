@@ -100,7 +100,7 @@ class DeathTest {
     }
 
     @Test
-    void aDeadClaimAtTheRingsEndHarmsNobody() throws Exception {
+    void aDeadClaimAtTheRingsEndHarmsNoOther() throws Exception {
         for (String what : List.of("claim-to-end", "claim-over-end")) {
             channel.close();
             channel = Channel.replace(rings.path("death.ring"),

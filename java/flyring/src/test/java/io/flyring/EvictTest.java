@@ -62,7 +62,7 @@ class EvictTest {
     }
 
     @Test
-    void theVictimLosesItsSlotAndHoldsNobodyBack() {
+    void anEvictedSubscriberIsToldAndHoldsNoPublisherBack() {
         try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber("victim", false)) {
             fill(publisher);
             assertEquals("victim", publisher.heldBy().name());
@@ -268,7 +268,7 @@ class EvictTest {
     }
 
     @Test
-    void aPublisherWithALagLimitEvictsWhoIsFurtherBehindAndNobodyElse() {
+    void aSubscriberBeyondMaxLagIsEvictedAndNoOther() {
         try (Publisher publisher = channel.publisher("fast", CAPACITY / 2);
             Subscriber sleeper = channel.subscriber("sleeper", true); Subscriber quick = channel.subscriber()) {
             int[] got = new int[1];
@@ -299,7 +299,7 @@ class EvictTest {
     }
 
     @Test
-    void aLimitThatWasGrantedStaysWhenOneWhoJoinedSinceAllowsLess() {
+    void aGrantedLimitStaysWhenALaterSubscriberAllowsLess() {
         try (Publisher publisher = channel.publisher("fast", CAPACITY / 2); Lock other = channel.file().newLock()) {
             assertTrue(publisher.offer(new byte[] {1}) > 0, "no subscriber holds it back, up to the ring's end");
             try (Subscriber slow = channel.subscriber()) {
@@ -322,7 +322,7 @@ class EvictTest {
     }
 
     @Test
-    void whileTheControlLockIsTakenNobodyIsEvictedAndNobodyWaits() {
+    void whileTheControlLockIsTakenNoSubscriberIsEvictedForItsLag() {
         try (Publisher publisher = channel.publisher("fast", CAPACITY / 2); Subscriber sleeper = channel.subscriber();
             Lock other = channel.file().newLock()) {
             other.lockControl(channel.header());
@@ -359,7 +359,7 @@ class EvictTest {
     }
 
     @Test
-    void whatAnEvictedOwnerThatHangsStoredLateThePublisherTakesBack() {
+    void aPublisherTakesBackALateGateStoreOfAnEvictedOwner() {
         try (Publisher publisher = channel.publisher(); Subscriber victim = channel.subscriber()) {
             fill(publisher);
             channel.evict(0);

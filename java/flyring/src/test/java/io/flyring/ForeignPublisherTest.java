@@ -214,7 +214,7 @@ class ForeignPublisherTest {
     }
 
     @Test
-    void whoeverLosesTheSlotLeavesAgronasHeadAlone() {
+    void aReaderThatLosesItsSlotLeavesAgronasHeadAlone() {
         int epoch = channel.header().subscriberSlot(0) + Layout.SUBSCRIBER_SLOT_EPOCH;
         fill();
         try (Subscriber subscriber = channel.subscriber()) {

@@ -49,7 +49,7 @@ class ForeignTest {
 
     @ParameterizedTest
     @EnumSource(names = "NONE", mode = EnumSource.Mode.EXCLUDE)
-    void onlyAChannelWithAgronasBytesCanHaveOne(Foreign end) {
+    void onlyAChannelLaidOutLikeAgronasRingCanHaveAForeignEnd(Foreign end) {
         invalid(ChannelOptions.broadcast().publishers(1).subscribers(1).alignment(8).foreign(end));
         invalid(options(end).publishers(2));
         assertEquals("subscribers", assertThrows(InvalidArgumentException.class,
@@ -87,7 +87,7 @@ class ForeignTest {
     }
 
     @Test
-    void aFileThatAsksForWhatCannotBeIsRefused() throws Exception {
+    void aFileWithAnImpossibleForeignEndIsRefused() throws Exception {
         create(Foreign.NONE).close();
         ByteBuffer good = Rings.load(Path.of(rings.path("foreign.ring")));
         assertEquals(List.of("none", "publisher", "subscriber"),
@@ -117,7 +117,7 @@ class ForeignTest {
     }
 
     @Test
-    void openOrCreateComparesItBetweenAlignmentAndCounters() {
+    void openOrCreateComparesTheForeignEndBetweenAlignmentAndCounters() {
         try (Channel made = Channel.openOrCreate(rings.path("foreign.ring"), options(Foreign.SUBSCRIBER));
             Channel found = Channel.openOrCreate(rings.path("foreign.ring"), options(Foreign.SUBSCRIBER))) {
             assertEquals(made.id(), found.id());

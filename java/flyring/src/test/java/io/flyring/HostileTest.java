@@ -45,7 +45,7 @@ class HostileTest {
     }
 
     @Test
-    void aRingThatBreaksTheRulesIsNamedAndTheOthersGoOn() {
+    void aCorruptRingIsNamedAndTheOthersGoOn() {
         try (Channel channel = create(64); Subscriber subscriber = channel.subscriber();
             Publisher bad = channel.publisher(); Publisher good = channel.publisher()) {
             Memory data = channel.file().map(channel.header().ringOffset(0), 4096, false);
@@ -64,7 +64,7 @@ class HostileTest {
     }
 
     @Test
-    void lengthsAndTypesThatNobodyMayWriteAreCorrupt() {
+    void lengthsAndTypesThatAreNeverWrittenAreCorrupt() {
         for (int[] record : new int[][] {{7, 1}, {1, 1}, {4097, 1}, {Integer.MAX_VALUE, 1}, {16, 0}, {16, -3}}) {
             String path = rings.path("bad-" + record[0] + record[1]);
             try (Channel channel = Channel.create(path, ChannelOptions.broadcast().capacity(4096));
@@ -78,7 +78,7 @@ class HostileTest {
     }
 
     @Test
-    void positionsThatCannotBeAreCorrupt() {
+    void impossiblePositionsAreCorrupt() {
         for (long published : new long[] {-64, 1, 65, Layout.MAX_POSITION, Long.MIN_VALUE, Long.MAX_VALUE}) {
             String path = rings.path("bad" + published);
             try (Channel channel = Channel.create(path, ChannelOptions.broadcast().capacity(4096))) {
@@ -142,7 +142,7 @@ class HostileTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void aMessageLongerThanAQuarterOfTheRingIsCorruptUnlessThePublisherCameRound(boolean peeks) {
+    void aMessageLongerThanAQuarterOfTheRingIsCorruptUnlessItIsLapped(boolean peeks) {
         int capacity = 1 << 20;
         int longest = capacity / 4;
         for (int type : new int[] {1, Integer.MAX_VALUE, Layout.TYPE_PADDING, Layout.TYPE_OWNER}) {
@@ -209,7 +209,7 @@ class HostileTest {
     }
 
     @Test
-    void aHostileRingCannotKeepAPoll() {
+    void aHostileRingCannotHoldAPollInALoop() {
         try (Channel channel = create(64);
             LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
             Memory ring = ring(channel, 0);

@@ -219,7 +219,7 @@ class LossyTest {
 
     @ParameterizedTest
     @ValueSource(ints = {8, 64})
-    void whoLooksLessOftenThanTheRingTurnsStillReceivesAndCountsExactly(int alignment) {
+    void aReaderLappedBeforeEachPollStillReceivesAndCountsExactly(int alignment) {
         try (Channel channel = create(alignment); Publisher publisher = channel.publisher();
             LossySubscriber lossy = channel.lossySubscriber(0)) {
             int published = 0;

@@ -89,7 +89,7 @@ class MachineTest {
     }
 
     @Test
-    void aFileThatSomebodyTruncatesIsAnErrorAndNoCrash() throws Exception {
+    void aTruncatedFileIsAnErrorAndNoCrash() throws Exception {
         Channel.create(rings.path("cut.ring"), ChannelOptions.broadcast()).close();
         Process child = Rings.java(Child.class, "truncate", rings.path("cut.ring")).start();
         String output = new String(child.getInputStream().readAllBytes()).trim();

@@ -117,7 +117,7 @@ class NapTest extends WaitFixture {
     }
 
     @Test
-    void aMessageWakesWhoNaps() throws Exception {
+    void aMessageWakesANap() throws Exception {
         try (Publisher publisher = channel.publisher()) {
             long best = Long.MAX_VALUE;
             for (int i = 0; i < 3; i++) {
@@ -133,7 +133,7 @@ class NapTest extends WaitFixture {
     }
 
     @Test
-    void whoNapsLooks() throws Exception {
+    void aNapLooks() throws Exception {
         try (Publisher publisher = channel.publisher()) {
             Other<Message> reader = reader();
             data.control().clearBits(data.asleep(), -1); // no wake follows, as if the publisher was killed
@@ -196,7 +196,7 @@ class NapTest extends WaitFixture {
     }
 
     @Test
-    void whoReplacesAndIsKilledIsSeenByANap() throws Exception {
+    void aReplacementWhoseProcessWasKilledIsSeenByANap() throws Exception {
         Other<Message> reader = reader();
         try (Channel now = moved()) {
             channel.control().putIntOpaque(Layout.CONTROL_SUCCESSOR, Layout.SUCCESSOR_REPLACED);

@@ -47,7 +47,7 @@ class QueueHostileTest {
     }
 
     @Test
-    void hostileGatesOfOthersCrashNobody() throws Exception {
+    void hostileGatesOfOthersCrashNoWorker() throws Exception {
         for (long gate : WORDS) {
             for (long end : WORDS) {
                 String what = gate + " to " + end;
@@ -189,7 +189,7 @@ class QueueHostileTest {
     }
 
     @Test
-    void jobsThatChangeHandsAllTheTimeHoldNobodyInALoop() throws Exception {
+    void jobsThatChangeHandsAllTheTimeHoldNoCallInALoop() throws Exception {
         create(queue(1, 1));
         offer(publisher, "a");
         channel.worker().take().done();

@@ -284,7 +284,7 @@ class QueueSurvivorsTest {
     }
 
     @Test
-    void theNumberOfAttemptsOfAJobThatStayedIsNotTheNextOnes() {
+    void theAttemptsOfAJobThatStayedDoNotPassToTheNextJob() {
         create(queue(1, 1));
         offer(publisher, "a", "b");
         Worker worker = channel.worker();

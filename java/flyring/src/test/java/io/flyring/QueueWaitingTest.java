@@ -171,7 +171,7 @@ class QueueWaitingTest {
     }
 
     @Test
-    void aPublishWakesOneWorkerAndAllWhoLookOn() {
+    void aPublishWakesOneWorkerAndAllOtherReaders() {
         WaitingWords data = channel.slots().data();
         data.control().setBits(data.asleep(), 1);
         jobs().control().setBits(jobs().asleep(), Layout.JOBS_BIT);
@@ -344,7 +344,7 @@ class QueueWaitingTest {
     }
 
     @Test
-    void oneThatDoesNotWakeIsLookedForEveryMillisecond() throws Exception {
+    void workersLookEachMillisecondForAProducerWithWakeOff() throws Exception {
         Worker worker = sleeper();
         try (Channel silent = Channel.open(channel.path(), new OpenOptions().wake(false))) {
             Publisher quiet = silent.publisher();
@@ -441,8 +441,8 @@ class QueueWaitingTest {
             all.add(new Other<>(() -> {
                 try (Publisher own = first ? publisher : channel.publisher()) {
                     for (int sent = 0; sent < each; sent++) {
-                        own.send(ByteBuffer.allocate(8).order(ByteOrder.nativeOrder()).putLong(System.nanoTime()).array(),
-                            LONG);
+                        long now = System.nanoTime();
+                        own.send(ByteBuffer.allocate(8).order(ByteOrder.nativeOrder()).putLong(now).array(), LONG);
                         if (sent % 16 == 0) {
                             Thread.sleep(0, 50_000);
                         }

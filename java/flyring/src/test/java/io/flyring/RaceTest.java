@@ -132,7 +132,7 @@ class RaceTest {
     }
 
     @Test
-    void whoJoinsAndLeavesWhileAPublisherRunsSeesAGaplessSuffix() throws Exception {
+    void aSubscriberThatJoinsAndLeavesAtFullSpeedSeesAGaplessSuffix() throws Exception {
         long[] counts = new long[2];
         Thread publisher = publish(false, counts);
         int joins = 0;

@@ -44,7 +44,7 @@ class ReplacedTest {
     }
 
     @Test
-    void everyPollInVainOfSoManyLooks() {
+    void emptyPollsLookForAReplacementNowAndThen() {
         try (Channel channel = Channel.create(rings.path("r.ring"), options());
             Channel reading = Rings.openReadOnly(channel.path()); Subscriber reliable = channel.subscriber();
             LossySubscriber lossy = reading.lossySubscriber(); Publisher publisher = channel.publisher()) {
@@ -89,7 +89,7 @@ class ReplacedTest {
     }
 
     @Test
-    void aPublisherThatNobodyHoldsBackLooksOnceALap() {
+    void aPublisherThatIsNotHeldBackLooksOnceALap() {
         try (Channel channel = Channel.create(rings.path("r.ring"), options());
             Publisher publisher = channel.publisher()) {
             assertTrue(publisher.offer(new byte[500]) > 0);

@@ -390,7 +390,7 @@ class RingTest {
     }
 
     @Test
-    void readersAreThoseThatSomebodyOwns() {
+    void readersCountsSlotsWithAnOwnerOnly() {
         try (Channel channel = create(ChannelOptions.inbox().capacity(4096));
             Publisher publisher = channel.publisher()) {
             assertEquals(0, publisher.readers());

@@ -30,7 +30,7 @@ class SenderTest {
     }
 
     @Test
-    void eachMessageSaysWhoSentItAcrossOwners() {
+    void eachMessageNamesItsSenderAcrossOwners() {
         try (Channel channel = create(); Subscriber reliable = channel.subscriber();
             LossySubscriber lossy = channel.lossySubscriber()) {
             for (String name : List.of("one", "two", "")) {

@@ -272,7 +272,7 @@ class ServiceSurvivorsTest {
     }
 
     @Test
-    void slowClientDelaysNobody() throws Exception {
+    void slowClientDelaysNoOther() throws Exception {
         try (Pair pair = new Pair(rings); Client slow = pair.channel.client()) {
             byte[] large = new byte[pair.server.maxMessageLength()];
             List<Call> calls = new ArrayList<>();
@@ -453,7 +453,7 @@ class ServiceSurvivorsTest {
     }
 
     @Test
-    void whatWasAskedInAnotherBootIsNobodys() {
+    void aCallOfAnotherBootIsDropped() {
         Identity before = new Identity().bootId(UUID.fromString("11111111-1111-1111-1111-111111111111"));
         try (Channel channel = Channel.create(rings.path("c.ring"), least().identity(before))) {
             Client client = channel.client();

@@ -272,7 +272,7 @@ class ServiceWaitingTest {
     }
 
     @Test
-    void whereNobodyWakesEachLooksEveryMillisecond() throws Exception {
+    void withoutWakesEachLooksEveryMillisecond() throws Exception {
         Channel.create(rings.path("c.ring"), service()).close();
         try (Channel channel = Channel.open(rings.path("c.ring"), new OpenOptions().wake(false));
             Server server = channel.server(); Client client = channel.client()) {

@@ -215,7 +215,7 @@ class SlotsTest {
     }
 
     @Test
-    void aRefusalSaysWhoOwnsTheSlots() {
+    void noFreeSlotNamesTheOwners() {
         int pid = (int) ProcessHandle.current().pid();
         try (Channel channel = create(ChannelOptions.broadcast())) {
             Subscriber kept = channel.subscriber("kept", true);
@@ -290,7 +290,7 @@ class SlotsTest {
     }
 
     @Test
-    void whoFindsNoSlotLooksForTenMillisecondsAndSleepsForOneInBetween() throws Exception {
+    void withAllSlotsOwnedATakeTriesEachMillisecondForTen() throws Exception {
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         try (Channel channel = create(ChannelOptions.broadcast())) {
             channel.publisher();
@@ -374,7 +374,7 @@ class SlotsTest {
     }
 
     @Test
-    void statsSayWhoHasWhatAndWhoHoldsWhomBack() {
+    void statsNameTheOwnersAndWhichReaderHoldsAPublisherBack() {
         int pid = (int) ProcessHandle.current().pid();
         try (Channel channel = create(ChannelOptions.broadcast().counters(2));
             Channel reading = Rings.openReadOnly(channel.path())) {

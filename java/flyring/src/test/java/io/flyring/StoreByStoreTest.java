@@ -39,7 +39,7 @@ class StoreByStoreTest {
 
     @Test
     @Tag("long")
-    void whateverStoreIsTheLastNothingIsLostNothingIsTornAndNobodyWaits() throws Exception {
+    void whateverStoreIsTheLastNothingIsLostTornOrStuck() throws Exception {
         List<String> lines = run(StoreByStore.class, rings.folder().toString());
         String last = lines.get(lines.size() - 1);
         System.out.println(last);
@@ -71,7 +71,7 @@ class StoreByStoreTest {
     }
 
     @Test
-    void theFileHasAfterEachStoreTheBytesThatItHasInCpp() throws Exception {
+    void afterEachStoreTheFileHasTheSameBytesAsInCpp() throws Exception {
         String states = System.getProperty("flyring.states");
         if (states == null) {
             abort("needs -Dflyring.states=FOLDER, which interop-tests/steps writes with --states");

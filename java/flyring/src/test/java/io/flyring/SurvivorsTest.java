@@ -159,7 +159,7 @@ class SurvivorsTest {
     }
 
     @Test
-    void aMessageThatGrowsWhileItsBatchIsPublishedHarmsNobody() {
+    void aMessageThatGrowsWhileItsBatchIsPublishedHarmsNothing() {
         try (Channel channel = create(1, 1); Subscriber subscriber = channel.subscriber();
             Publisher publisher = channel.publisher()) {
             PayloadBuffer good = new PayloadBuffer();
@@ -449,7 +449,7 @@ class SurvivorsTest {
     }
 
     @Test
-    void aLockWhoseDescriptorIsAnothersByNowIsLeftAlone() throws Exception {
+    void aLockWhoseDescriptorNumberIsReusedIsLeftAlone() throws Exception {
         try (Channel channel = create(1, 1); Lock third = channel.file().newLock()) {
             Lock old = channel.file().newLock();
             assertTrue(old.tryLock(5000));
@@ -483,7 +483,7 @@ class SurvivorsTest {
     }
 
     @Test
-    void whatIsForgottenIsClosedWithAWarning() throws Exception {
+    void anObjectThatIsGarbageCollectedIsClosedWithAWarning() throws Exception {
         List<String> said = new ArrayList<>();
         Handler handler = new Handler() {
             @Override

@@ -103,7 +103,7 @@ class TypedTest {
     }
 
     @Test
-    void claimsAreRefusedAsOthersAre() {
+    void typedClaimsAreRefusedAsRawOnesAre() {
         assertEquals("variable_length", assertThrows(InvalidArgumentException.class,
             () -> publisher.claim(update, -1)).argument());
         for (int length : new int[] {publisher.maxMessageLength() - HEADER - PriceUpdateEncoder.BLOCK_LENGTH + 1,
@@ -148,7 +148,7 @@ class TypedTest {
     }
 
     @Test
-    void badMessagesAreConsumedAndSaidWhy() {
+    void badMessagesAreConsumedAndTheErrorSaysWhy() {
         Message[] at = new Message[1];
         Dispatcher dispatcher = dispatcher();
         MessageHandler handler = message -> {

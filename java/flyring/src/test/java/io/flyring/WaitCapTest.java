@@ -42,7 +42,7 @@ class WaitCapTest extends WaitFixture {
     }
 
     @Test
-    void whoOptedOutWakesNobodyAndIsLookedAfter() throws Exception {
+    void sleepersLookEachMillisecondForAnEndWithWakeOff() throws Exception {
         try (Channel quiet = Channel.open(channel.path(), new OpenOptions().wake(false));
             Publisher publisher = quiet.publisher(); Subscriber subscriber = channel.subscriber();
             LossySubscriber lossy = Rings.openReadOnly(channel.path()).lossySubscriber()) {
@@ -84,7 +84,7 @@ class WaitCapTest extends WaitFixture {
     }
 
     @Test
-    void aForeignEndIsLookedForEveryMillisecond() throws Exception {
+    void sleepersLookEachMillisecondForAForeignEnd() throws Exception {
         ChannelOptions options = ChannelOptions.inbox().capacity(CAPACITY).publishers(1).counters(0).alignment(8);
         try (Channel foreign = Channel.create(rings.path("f.ring"), options.foreign(Foreign.SUBSCRIBER));
             Publisher publisher = foreign.publisher()) {
@@ -161,7 +161,7 @@ class WaitCapTest extends WaitFixture {
     }
 
     @Test
-    void whoOptedOutSleepsAsLongAsOthers() {
+    void anEndWithWakeOffSleepsAsLongAsOthers() {
         try (Channel quiet = Channel.open(channel.path(), new OpenOptions().wake(false));
             Publisher publisher = channel.publisher(); Subscriber subscriber = quiet.subscriber("", false, 0);
             Subscriber other = channel.subscriber("", false, 1)) {

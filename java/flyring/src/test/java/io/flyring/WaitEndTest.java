@@ -21,7 +21,7 @@ import prices.PriceUpdateEncoder;
 /** What ends a wait (channel.md 6.16): a close, an evict, another channel, an interrupt, a time-out. */
 class WaitEndTest extends WaitFixture {
     @Test
-    void anErrorEndsABatchOfWhichSomeWasTaken() throws Exception {
+    void anErrorEndsABatchThatIsPartlyPublished() throws Exception {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
             PayloadBuffer message = new PayloadBuffer();
             message.wrap(new byte[500]);
@@ -150,7 +150,7 @@ class WaitEndTest extends WaitFixture {
     }
 
     @Test
-    void theDeadlineIsLookedAtAlsoWhileThereIsNothingButPadding() {
+    void theDeadlineIsCheckedAlsoWhileThereIsOnlyPadding() {
         try (Subscriber subscriber = channel.subscriber(); LossySubscriber lossy = channel.lossySubscriber()) {
             Memory ring = channel.file().map(channel.header().ringOffset(0), CAPACITY, false);
             for (int at = 0; at < CAPACITY; at += Layout.DEFAULT_ALIGNMENT) { // padding without an end
@@ -263,7 +263,7 @@ class WaitEndTest extends WaitFixture {
     }
 
     @Test
-    void whateverElseAnotherThreadDoesDuringAWaitIsTwoThreads() throws Exception {
+    void anyOtherUseByAnotherThreadDuringAWaitIsTwoThreads() throws Exception {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
             subscriber.setSpin(LONG); // makes the wait a single round
             publisher.setSpin(LONG);

@@ -106,7 +106,7 @@ class WaitMachineTest {
     }
 
     @Test
-    void whoWritesAnythingIntoTheWordsDelaysSleepersAndNothingElse() throws Exception {
+    void overwrittenWordsDelaySleepersAndNothingElse() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         try (Channel channel = create(2)) {
             Memory control = channel.control();

@@ -217,7 +217,7 @@ class WaitSetTest {
     }
 
     @Test
-    void beyondWhatTheKernelTakesItNaps() throws Exception {
+    void withMoreMembersThanTheKernelTakesItNaps() throws Exception {
         List<Channel> channels = new ArrayList<>();
         try (Channel channel = create("w.ring"); Publisher publisher = channel.publisher()) {
             WaitSet set = new WaitSet();
@@ -247,7 +247,7 @@ class WaitSetTest {
     }
 
     @Test
-    void itIsOneThreads() throws Exception {
+    void itBelongsToOneThread() throws Exception {
         try (Channel channel = create("w.ring"); Subscriber subscriber = channel.subscriber()) {
             WaitSet set = new WaitSet().add(subscriber);
             assertThrows(InvalidArgumentException.class, () -> set.add(subscriber));
@@ -263,7 +263,7 @@ class WaitSetTest {
     }
 
     @Test
-    void anAgentSleepsByIt() throws Exception {
+    void anAgentSleepsInAWaitSet() throws Exception {
         try (Channel channel = create("w.ring"); Publisher publisher = channel.publisher()) {
             Subscriber subscriber = channel.subscriber();
             WaitSet set = new WaitSet().add(subscriber);

@@ -303,7 +303,7 @@ class WaitSurvivorsTest {
     }
 
     @Test
-    void whoWaitsForASlotLeavesNothing() throws Exception {
+    void aWaitForASlotLeavesNothing() throws Exception {
         assertThrows(NoFreeSlotException.class, () -> own.subscriber("", false, Duration.ofMillis(5)));
         assertThrows(TimedOutException.class,
             () -> Channel.waitFor(rings.path("none"), Duration.ofMillis(5)));

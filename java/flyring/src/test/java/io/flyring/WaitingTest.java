@@ -141,7 +141,7 @@ class WaitingTest extends WaitFixture {
     }
 
     @Test
-    void aRingThatBreaksWakesWhoWaitsForRoomInIt() throws Exception {
+    void aRingThatBreaksWakesSendersThatWaitForRoom() throws Exception {
         try (Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber()) {
             publisher.setSpin(Duration.ZERO);
             fill(publisher);
@@ -192,7 +192,7 @@ class WaitingTest extends WaitFixture {
     }
 
     @Test
-    void flushWaitsForReadersThatSomebodyOwns() throws Exception {
+    void flushWaitsForReadersWithAnOwnerOnly() throws Exception {
         try (Publisher publisher = channel.publisher()) {
             publisher.offer(new byte[5]);
             publisher.flush();
