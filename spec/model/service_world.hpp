@@ -26,7 +26,7 @@ struct Place {
     Request request[max_requests];
     Reply reply[max_replies];
     int8_t requests, replies;                          // published
-    int8_t gate, taken_end, reply_gate, epoch, owner;  // owner: 1 if the slots' locks are held
+    int8_t gate, taken_end, reply_gate, epoch, closed, owner;  // owner: 1 if the slots' locks are held
 };
 
 enum CallState : int8_t { unused, outstanding, abandoned, ended };
@@ -54,7 +54,7 @@ struct State {
     Server server[max_servers];
     int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
     int8_t refused;                        // a server was refused the lock of nobody
-    int8_t kills, client_kills, evicts, client_evicts, losses, expiries;
+    int8_t kills, client_kills, evicts, client_evicts, client_closes, losses, expiries;
     // truth, by call
     int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids], items[max_ids],
         credit[max_ids],
@@ -72,8 +72,11 @@ enum ClientPc : int8_t {
     gone_word,
     gone_drain,
     gone_end,
+    take_client,
     join,
     joined,
+    closing,
+    left,
 };
 enum ServerPc : int8_t {
     take_clear,
@@ -129,7 +132,7 @@ class World : public Search<State> {
         for (const Call& call : a.call) n += call.state == outstanding || call.state == abandoned;
         return n;
     }
-    void leave(State& s, int k) {  // killed, closed, or its slot is lost
+    void leave(State& s, int k) {  // killed, or its locks are given back
         Client& b = s.client[k];
         std::memset(&b, 0, sizeof b);
         s.place[k].owner = 0;
