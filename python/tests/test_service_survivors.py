@@ -142,6 +142,55 @@ def test_old_reply_never_reaches_the_next_client() -> None:
             again = third.start(b"third")
             both.server.poll(echo)
             assert again.result(10) == b"third"
+            third.start(b"old")
+            both.server.poll(lambda request: kept.append(request.keep()))
+        # A reply that is published while the next client takes the place: closed is 0, the epoch is still the old one.
+        poke(both.channel, closed_at(both.channel, 0), "<i", 0)
+        kept[1].reply(b"for the third one")
+        assert both.server.client_gone == 1
+        with both.channel.client() as fourth:
+            assert fourth.number == 0
+            last = fourth.start(b"fourth")
+            assert fourth.poll() == 0
+            both.server.poll(echo)
+            assert last.result(10) == b"fourth"
+
+
+def closed_at(channel: Channel, ring: int) -> int:
+    return channel.header.publisher_slot(ring) + layout.PUBLISHER_SLOT_CLOSED
+
+
+def test_a_reply_looks_at_closed_and_not_at_the_gate() -> None:
+    """A client stores its gate at each call, so a look at the gate would cost a transfer of its line (reply 2)."""
+    with pair() as both:
+        assert both.answered_by(echo) == b"price?"
+        call = both.client.start(b"x")
+        poke(both.channel, both.channel.header.gate(2, 1), "<q", layout.NOT_GATING)
+        both.server.poll(echo)
+        assert both.server.client_gone == 0
+        assert call.result(10) == b"x"
+        # A client that was killed in its close, in front of the store of its gate.
+        both.client.start(b"y")
+        poke(both.channel, closed_at(both.channel, 0), "<i", 1)
+        both.server.poll(echo)
+        assert both.server.client_gone == 1
+        assert both.server.held == (0, 0)
+        assert both.client.poll() == 0
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_stream_ends_when_its_client_leaves(is_closed: bool) -> None:
+    with pair() as both:
+        both.client.stream(b"x", credit=64)
+        both.server.poll(lambda request: request.stream(bytes(LARGEST) for _ in range(100)))
+        assert both.server.held.in_hand == 1  # it found no room
+        if is_closed:
+            both.client.close()
+        else:
+            both.channel.evict(1)
+        both.server.poll(echo)
+        assert both.server.held == (0, 0)
+        assert both.server.client_gone >= 1
 
 
 def test_reply_without_room_leaks_nothing() -> None:
