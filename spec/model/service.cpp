@@ -619,12 +619,12 @@ class Model final : public World {
         for (int k = 0; k < clients(); ++k) {
             const Place& p = s.place[k];
             const Client& a = s.client[k];
-            std::snprintf(line, sizeof line,
-                          " | place %d: requests %d gate %d taken_end %d, replies %d gate %d, epoch %d%s; client%s pc %d "
-                          "epoch %d known %d cursor %d calls",
-                          k, p.requests, p.gate, p.taken_end, p.replies, p.reply_gate, p.epoch, p.closed ? " closed" : "",
-                          a.alive ? "" : " dead",
-                          a.pc, a.epoch, a.known, a.cursor);
+            std::snprintf(
+                line, sizeof line,
+                " | place %d: requests %d gate %d taken_end %d, replies %d gate %d, epoch %d%s; client%s pc %d "
+                "epoch %d known %d cursor %d calls",
+                k, p.requests, p.gate, p.taken_end, p.replies, p.reply_gate, p.epoch, p.closed ? " closed" : "",
+                a.alive ? "" : " dead", a.pc, a.epoch, a.known, a.cursor);
             text += line;
             for (const Call& call : a.call) text += " " + std::to_string(call.state);
         }

@@ -25,7 +25,7 @@ struct Reply {
 struct Place {
     Request request[max_requests];
     Reply reply[max_replies];
-    int8_t requests, replies;                          // published
+    int8_t requests, replies;                                  // published
     int8_t gate, taken_end, reply_gate, epoch, closed, owner;  // owner: 1 if the slots' locks are held
 };
 
