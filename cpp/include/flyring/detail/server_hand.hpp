@@ -125,6 +125,7 @@ inline RequestState* ServerCore::take_in_hand(Side& side, const RequestPrefix& p
         return nullptr;
     }
     side.full = false;
+    side.writer.prefetch();  // the line of the reply, at which its client waits
     RequestState& request = make_request();
     request.client = side.ring.index;
     request.sequence = prefix.sequence;
