@@ -20,6 +20,10 @@ class ServiceSurvivors : public support::ChannelTest {
     void poke_trailer(std::uint32_t ring, std::uint64_t offset, T value) const {
         support::poke(file("c"), trailer(ring, offset), value);
     }
+    void poke_closed(std::uint32_t slot, std::int32_t value) const {
+        const std::uint64_t at = 4096 + layout::CONTROL_SLOTS + slot * layout::CONTROL_SLOT_LENGTH;
+        support::poke(file("c"), at + layout::PUBLISHER_SLOT_CLOSED, value);
+    }
     /// The file offset of a ring's position.
     std::uint64_t at(std::uint32_t ring, std::int64_t position) const {
         const flyring::detail::ChannelFile raw = support::raw("c");
@@ -137,26 +141,77 @@ TEST_F(ServiceSurvivors, old_reply_never_reaches_the_next_client) {
     EXPECT_EQ(text(again.result(10s)), "third");
     // A cancel of the old client does not reach the new client's call either, because it carries the old epoch.
 
-    // A server that looked at the slot before the next client came, and publishes the reply after that (reply 2).
-    third.start(bytes("late"), 1);
+    // A reply that is published while the next client takes the place: closed is 0, the epoch is still the old one.
+    kept.clear();
+    third.start(bytes("old"), 1);
     pair.server.poll([&](Request& request) { kept.push_back(request.keep()); });
-    const std::int64_t before = third.epoch();
     third.close();
+    poke_closed(0, 0);
+    kept[0].reply(bytes("for the third one"));
+    EXPECT_EQ(pair.server.client_gone(), 1);
     Client fourth = pair.channel.client();
     ASSERT_EQ(fourth.number(), 0U);
-    Call first = fourth.start(bytes("first"), 1);
+    Call last = fourth.start(bytes("fourth"), 1);
+    EXPECT_EQ(fourth.poll(), 0);
+    pair.server.poll(echo);
+    EXPECT_EQ(text(last.result(10s)), "fourth");
+
+    // A server that looked at the slot before the next client came, and publishes the reply after that (reply 2).
+    fourth.start(bytes("late"), 1);
+    pair.server.poll([&](Request& request) { kept.push_back(request.keep()); });
+    const std::int64_t before = fourth.epoch();
+    fourth.close();
+    Client fifth = pair.channel.client();
+    ASSERT_EQ(fifth.number(), 0U);
+    Call first = fifth.start(bytes("first"), 1);
     pair.server.poll(echo);
     EXPECT_EQ(text(first.result(10s)), "first");
-    Call last = fourth.start(bytes("fourth"), 1);  // it has the same sequence as the late call
+    Call latest = fifth.start(bytes("fifth"), 1);  // it has the same sequence as the late call
     const flyring::detail::ChannelFile raw = support::raw("c");
     std::int64_t* const epoch = flyring::detail::subscriber_slot(raw, 1).epoch();
     __atomic_store_n(epoch, before, __ATOMIC_RELEASE);
     kept[1].reply(bytes("for the old one"));
-    __atomic_store_n(epoch, fourth.epoch(), __ATOMIC_RELEASE);
-    EXPECT_EQ(fourth.poll(), 0);
-    EXPECT_EQ(fourth.late(), 1);
+    __atomic_store_n(epoch, fifth.epoch(), __ATOMIC_RELEASE);
+    EXPECT_EQ(fifth.poll(), 0);
+    EXPECT_EQ(fifth.late(), 1);
     pair.server.poll(echo);
-    EXPECT_EQ(text(last.result(10s)), "fourth");
+    EXPECT_EQ(text(latest.result(10s)), "fifth");
+}
+
+TEST_F(ServiceSurvivors, a_reply_looks_at_closed_and_not_at_the_gate) {
+    // A client stores its gate at each call, so a look at the gate would cost a transfer of its line (reply 2).
+    Pair pair;
+    EXPECT_EQ(pair.answered_by(echo), "price?");
+    Call call = pair.client.start(bytes("x"), 1);
+    poke_trailer(2, layout::TRAILER_GATE, layout::NOT_GATING);
+    pair.server.poll(echo);
+    EXPECT_EQ(pair.server.client_gone(), 0);
+    EXPECT_EQ(text(call.result(10s)), "x");
+    // A client that was killed in its close, in front of the store of its gate.
+    pair.client.start(bytes("y"), 1);
+    poke_closed(0, 1);
+    pair.server.poll(echo);
+    EXPECT_EQ(pair.server.client_gone(), 1);
+    EXPECT_EQ(pair.server.held().in_hand, 0U);
+    EXPECT_EQ(pair.client.poll(), 0);
+}
+
+TEST_F(ServiceSurvivors, a_stream_ends_when_its_client_leaves) {
+    for (const bool is_closed : {true, false}) {
+        Pair pair;
+        pair.client.stream(bytes("x"), 1, 64);
+        const std::string large(pair.server.max_message_length(), 'x');
+        pair.server.poll([&](Request& request) { request.stream([&] { return std::optional<std::string>(large); }); });
+        EXPECT_EQ(pair.server.held().in_hand, 1U) << "it found no room";
+        if (is_closed) {
+            pair.client.close();
+        } else {
+            pair.channel.evict(1);
+        }
+        pair.server.poll(echo);
+        EXPECT_EQ(pair.server.held().in_hand, 0U);
+        EXPECT_GE(pair.server.client_gone(), 1);
+    }
 }
 
 TEST_F(ServiceSurvivors, reply_without_room_leaks_nothing) {

@@ -233,6 +233,26 @@ TEST_F(ServiceWaiting, an_item_that_finds_no_room_goes_when_its_client_reads) {
     others.front().join();
 }
 
+TEST_F(ServiceWaiting, a_stream_that_is_held_back_and_ends_lets_the_server_sleep) {
+    Pair pair;
+    pair.server.set_spin(0ns);
+    const std::string large(pair.server.max_message_length(), 'x');
+    Call stream = pair.client.stream(bytes("stream"), 1, 64);
+    pair.client.start(bytes("call"), 1);
+    // The stream finds no room, and ends later in the same poll, so that nothing is in hand at the next one.
+    EXPECT_EQ(pair.server.poll([&](Request& request) {
+        if (request.is_stream()) return request.stream([&] { return std::optional<std::string>(large); });
+        pair.client.poll();
+        stream.cancel();
+        request.reply(bytes("y"));
+    }),
+              2);
+    EXPECT_EQ(pair.server.held().in_hand, 0U);
+    const Sleeps sleeps;
+    EXPECT_EQ(pair.server.poll(echo, 256, 350ms), 0);
+    EXPECT_LE(sleeps.count(), 8) << "with the cap of room it sleeps for 4 ms at a time";
+}
+
 TEST_F(ServiceWaiting, a_cancel_that_finds_no_room_goes_when_there_is_some) {
     std::vector<std::chrono::nanoseconds> times;
     for (int i = 0; i < 5; ++i) {

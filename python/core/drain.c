@@ -261,6 +261,7 @@ int client_drain(Client *self)
         int64_t length = LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)); /* 6.9, 1: once; pairs with publish 6 */
         if (length <= 0)
             break;
+        ring_prefetch(&self->writer.ring); /* the line of the next request, at which the server waits */
         int64_t n = (length + base->alignment - 1) & -base->alignment;
         if (UNLIKELY(length < RECORD_HEADER_LENGTH || (self->cursor & base->mask) + n > base->capacity))
             return ring_is_corrupt(self, "a record of %lld bytes cannot be here", length) ? 1 : -1;

@@ -118,7 +118,7 @@ bool client_is_there(const service_side *side, const Request *request)
 {
     return low_bits(LOAD64_ACQUIRE(side->client_epoch)) ==
                request->client_epoch && /* pairs with take client 5, evict */
-           LOAD64_ACQUIRE(side->reply_gate) != NOT_GATING; /* pairs with join, leave */
+           LOAD32_RELAXED(side->client_closed) == 0;
 }
 
 int server_send(Server *self, service_side *side, const Request *request, int32_t status, int32_t flags,

@@ -135,6 +135,7 @@ static int take_record(Server *self, service_side *side, int64_t length, PyObjec
         side->count = count_on(side->count);
         return server_apply(self, side, &prefix) ? NOTHING : FAILED;
     }
+    ring_prefetch(&side->writer.ring); /* the line of the reply, at which its client waits */
     int64_t before = side->cursor;
     Request *request;
     int taken = server_take(self, side, &prefix, payload + sizeof prefix, length - REQUEST_LENGTH, type, end, &request);

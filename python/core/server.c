@@ -22,7 +22,7 @@ static bool add_side(Server *self, int32_t k, PyObject *facts)
         .trailer = base + ring_trailer_offset(shape, k),
         .gate = base + ring_trailer_offset(shape, k) + gate_offset(0),
         .client_epoch = base + subscriber_slot_offset(shape, 1 + k) + SUBSCRIBER_SLOT_EPOCH,
-        .reply_gate = base + ring_trailer_offset(shape, replies) + gate_offset(0),
+        .client_closed = base + publisher_slot_offset(shape, k) + PUBLISHER_SLOT_CLOSED,
         .cursor = cursor,
         .stored = stored,
         .count = count < 0 ? COUNT_UNKNOWN : count,

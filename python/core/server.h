@@ -47,7 +47,7 @@ typedef struct {
     uint8_t *trailer; /* of ring k */
     uint8_t *gate; /* of ring k; taken_end is beside it */
     const uint8_t *client_epoch; /* of slot 1 + k */
-    const uint8_t *reply_gate; /* of ring N + k */
+    const uint8_t *client_closed; /* of publisher slot k */
     int64_t cursor, stored; /* stored: the gate's value */
     int64_t count; /* messages before the cursor */
     int64_t repeat_end;
@@ -69,7 +69,7 @@ typedef struct Server {
     bool least; /* at least once */
     bool lost;
     bool look_due; /* for wait sets: poll has something to do */
-    bool stream_blocked; /* an item found no room */
+    bool stream_blocked; /* an item found no room; it may be of a stream that has ended since */
     int32_t in_hand, waiting, streams, damaged_sides; /* sums over all sides */
     int64_t looked; /* when it last looked for dead clients, by now_ns */
     int64_t client_gone, expired, not_run, damaged; /* counts since the start */
@@ -105,7 +105,7 @@ int server_take(Server *self, service_side *side, const request_prefix *prefix, 
                 int32_t type, int64_t end, Request **taken);
 /* Store the gate of a side, when due (poll 8). */
 void server_store_gate(Server *self, service_side *side);
-/* Whether the client of a request is still there (reply 2). */
+/* Whether the client of a request is still there (reply 2). Not by its gate, whose line it writes at each call. */
 bool client_is_there(const service_side *side, const Request *request);
 /* Publish a reply (reply 3): 1 published, 0 no room, -1 an exception. */
 int server_send(Server *self, service_side *side, const Request *request, int32_t status, int32_t flags,

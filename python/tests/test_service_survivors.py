@@ -142,24 +142,73 @@ def test_old_reply_never_reaches_the_next_client() -> None:
             again = third.start(b"third")
             both.server.poll(echo)
             assert again.result(10) == b"third"
-            third.start(b"late")
+            third.start(b"old")
             both.server.poll(lambda request: kept.append(request.keep()))
-            before = third.epoch
+        # A reply that is published while the next client takes the place: closed is 0, the epoch is still the old one.
+        poke(both.channel, closed_at(both.channel, 0), "<i", 0)
+        kept[1].reply(b"for the third one")
+        assert both.server.client_gone == 1
         with both.channel.client() as fourth:
             assert fourth.number == 0
-            first = fourth.start(b"first")
+            last = fourth.start(b"fourth")
+            assert fourth.poll() == 0
+            both.server.poll(echo)
+            assert last.result(10) == b"fourth"
+            fourth.start(b"late")
+            both.server.poll(lambda request: kept.append(request.keep()))
+            before = fourth.epoch
+        with both.channel.client() as fifth:
+            assert fifth.number == 0
+            first = fifth.start(b"first")
             both.server.poll(echo)
             assert first.result(10) == b"first"
-            last = fourth.start(b"fourth")  # it has the same sequence as the late call
+            latest = fifth.start(b"fifth")  # it has the same sequence as the late call
             # The server looked at the slot before this client came, and publishes the reply after that (reply 2).
             word = both.channel.header.subscriber_slot(1) + layout.SUBSCRIBER_SLOT_EPOCH
             poke(both.channel, word, "<q", before)
-            kept[1].reply(b"for the old one")
-            poke(both.channel, word, "<q", fourth.epoch)
-            assert fourth.poll() == 0
-            assert fourth.late == 1
+            kept[2].reply(b"for the old one")
+            poke(both.channel, word, "<q", fifth.epoch)
+            assert fifth.poll() == 0
+            assert fifth.late == 1
             both.server.poll(echo)
-            assert last.result(10) == b"fourth"
+            assert latest.result(10) == b"fifth"
+
+
+def closed_at(channel: Channel, ring: int) -> int:
+    return channel.header.publisher_slot(ring) + layout.PUBLISHER_SLOT_CLOSED
+
+
+def test_a_reply_looks_at_closed_and_not_at_the_gate() -> None:
+    """A client stores its gate at each call, so a look at the gate would cost a transfer of its line (reply 2)."""
+    with pair() as both:
+        assert both.answered_by(echo) == b"price?"
+        call = both.client.start(b"x")
+        poke(both.channel, both.channel.header.gate(2, 1), "<q", layout.NOT_GATING)
+        both.server.poll(echo)
+        assert both.server.client_gone == 0
+        assert call.result(10) == b"x"
+        # A client that was killed in its close, in front of the store of its gate.
+        both.client.start(b"y")
+        poke(both.channel, closed_at(both.channel, 0), "<i", 1)
+        both.server.poll(echo)
+        assert both.server.client_gone == 1
+        assert both.server.held == (0, 0)
+        assert both.client.poll() == 0
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_stream_ends_when_its_client_leaves(is_closed: bool) -> None:
+    with pair() as both:
+        both.client.stream(b"x", credit=64)
+        both.server.poll(lambda request: request.stream(bytes(LARGEST) for _ in range(100)))
+        assert both.server.held.in_hand == 1  # it found no room
+        if is_closed:
+            both.client.close()
+        else:
+            both.channel.evict(1)
+        both.server.poll(echo)
+        assert both.server.held == (0, 0)
+        assert both.server.client_gone >= 1
 
 
 def test_reply_without_room_leaks_nothing() -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import statistics
 import threading
@@ -227,15 +228,51 @@ def test_a_reply_that_waits_goes_when_its_client_reads() -> None:
             assert time.monotonic() - start < 12 * 0.03 + 0.2
 
 
-def test_a_stream_that_finds_no_room_goes_on_when_its_client_reads() -> None:
-    """The stream's credit is larger than the ring."""
+def test_an_item_that_finds_no_room_goes_when_its_client_reads() -> None:
+    with pair() as both:
+        both.client.set_spin(0)
+        both.server.set_spin(0)
+        timers: list[threading.Timer] = []
+
+        def handler(request: Request) -> None:
+            items = (bytes(LARGEST) for _ in range(60))
+            if bytes(request) == b"at once":
+                request.stream(items)
+                return
+            kept = request.keep()
+            timers.append(threading.Timer(0.02, lambda: kept.stream(items)))  # while the server sleeps
+            timers[0].start()
+
+        with serving(both.server, handler):
+            for when in (b"at once", b"later"):
+                start = time.monotonic()
+                call = both.client.stream(when, credit=64)  # more credit than fits into the ring
+                assert [len(item) for item in call] == [LARGEST] * 60
+                assert time.monotonic() - start < 0.8, when  # 4 fit into the ring at once
+        timers[0].join()
+
+
+def test_a_stream_that_is_held_back_and_ends_lets_the_server_sleep() -> None:
     with pair() as both:
         both.server.set_spin(0)
-        with serving(both.server, lambda request: request.stream(bytes(LARGEST) for _ in range(100))):
-            call = both.client.stream(b"go", credit=1000)
-            start = time.monotonic()
-            assert [len(item) for item in call] == [LARGEST] * 100
-            assert time.monotonic() - start < 2  # with 100 ms for each ring it would be more
+        stream = both.client.stream(b"stream", credit=64)
+        both.client.start(b"call")
+
+        def handler(request: Request) -> bytes | None:
+            if request.is_stream:
+                request.stream(bytes(LARGEST) for _ in range(100))
+                return None
+            both.client.poll()
+            stream.cancel()
+            return b"y"
+
+        # The stream finds no room, and ends later in the same poll, so that nothing is in hand at the next one.
+        assert both.server.poll(handler) == 2
+        assert both.server.held == (0, 0)
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        assert both.server.poll(echo, timeout=0.35) == 0
+        # With the cap of room it sleeps for 4 ms at a time.
+        assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 30
 
 
 def test_an_answer_of_another_thread_lets_a_full_server_go_on() -> None:

@@ -283,8 +283,7 @@ class Service(Channel):
     def reply(self, server, request, status, kind, data, flags=0):
         """Sends a reply (5, reply). False: an item of a stream that found no room."""
         k, p = request.number, server.publishers[request.number]
-        ring = self.clients + k
-        if self.epoch_of(1 + k) & U32 != request.client_epoch or self.gate(1 + k, ring) == -1:
+        if self.epoch_of(1 + k) & U32 != request.client_epoch or self.get32(self.publisher_slot(k) + 16) != 0:
             server.client_gone += 1
             if flags & MORE:
                 request.cancelled = True

@@ -35,12 +35,11 @@ class Model final : public World {
         if (!a.alive) {  // 3: its next owner
             if (place.owner || s.control != none || !c.plan[k][s.next[k]]) return;
             n.control = static_cast<int8_t>(10 + k), p.owner = 1;
-            b.alive = 1, b.pc = join;
-            if (!off(Mutant::take_no_epoch)) p.epoch++;
-            b.epoch = p.epoch;
+            b.alive = 1, b.pc = take_client;
+            if (!off(Mutant::closed_stays)) p.closed = 0;
             return emit(n, true);
         }
-        const bool told = a.epoch != place.epoch, counted = !(c.slow && k == 0) && !told;
+        const bool told = a.pc != take_client && a.epoch != place.epoch, counted = !(c.slow && k == 0) && !told;
         if (s.client_kills) {
             n.client_kills--;
             if (n.control == 10 + k) n.control = none;
@@ -55,12 +54,27 @@ class Model final : public World {
             emit(n, counted);
         };
         auto room = [&] { return place.requests < max_requests && place.requests + 1 <= place.gate + c.places; };
-        auto slot_lost = [&] {
-            leave(n, k);
-            p.reply_gate = none;
-            emit(n, true);
+        // 3, close: the gate, then the locks, follow in steps of their own. Its calls end as closed, or as slot lost.
+        auto close = [&](bool is_counted) {
+            const int8_t epoch = a.epoch;
+            std::memset(&b, 0, sizeof b);
+            b.alive = 1, b.epoch = epoch, b.pc = closing;
+            p.closed = 1;
+            emit(n, is_counted);
         };
+        auto slot_lost = [&] { close(true); };
         switch (a.pc) {
+            case take_client:
+                if (!off(Mutant::take_no_epoch)) p.epoch++;
+                b.epoch = p.epoch;
+                return go(join);
+            case closing:  // leave; on slot lost: take back
+                p.reply_gate = none;
+                b.pc = left;
+                return emit(n, true);
+            case left:
+                leave(n, k);
+                return emit(n, true);
             case join:  // 6.4: at published
                 if (!off(Mutant::publish_before_join)) p.reply_gate = b.cursor = place.replies;
                 n.control = none;
@@ -70,6 +84,10 @@ class Model final : public World {
                 return go(idle);
             case idle: {
                 if (told) return slot_lost();
+                if (s.client_closes) {
+                    n.client_closes--;
+                    close(false), n = s;
+                }
                 const char next = c.plan[k][s.next[k]];
                 if (next && (in_use(a) < c.outstanding || off(Mutant::busy_never)) && a.calls < max_calls)
                     go(load_epoch), n = s;
@@ -402,7 +420,7 @@ class Model final : public World {
             case reply_client: {
                 const Entry& e = a.hand[a.entry];
                 const Place& p = s.place[e.place];
-                if ((p.epoch != e.client_epoch || p.reply_gate == none) && !off(Mutant::reply_client_epoch)) {
+                if ((p.epoch != e.client_epoch || p.closed) && !off(Mutant::reply_client)) {
                     if (a.more) b.hand[a.entry].over = 1;
                     if (a.more) return back_to_serving();
                     return go(reply_done);
@@ -415,7 +433,7 @@ class Model final : public World {
                 Place& p = n.place[e.place];
                 if (p.replies == max_replies) return;
                 if (p.reply_gate != none && p.replies + 1 > p.reply_gate + c.places) {
-                    if (!p.owner) {  // retire
+                    if (!p.owner && !off(Mutant::reply_no_retire)) {
                         p.epoch++, p.reply_gate = none;
                         return go(reply_client);
                     }
@@ -504,7 +522,8 @@ class Model final : public World {
             emit(n, counted);
             n = s;
         };
-        const bool room = p.reply_gate == none || p.replies + 1 <= p.reply_gate + c.places || !p.owner;
+        const bool room = p.reply_gate == none || p.replies + 1 <= p.reply_gate + c.places || p.closed ||
+                          p.epoch != e.client_epoch || (!p.owner && !off(Mutant::reply_no_retire));
         if (e.state == waiting) {
             if (room) send(false);
             return;
@@ -549,6 +568,7 @@ class Model final : public World {
         for (Place& p : s.place) p.reply_gate = none;
         s.kills = static_cast<int8_t>(c.kills), s.client_kills = static_cast<int8_t>(c.client_kills);
         s.evicts = static_cast<int8_t>(c.evicts), s.client_evicts = static_cast<int8_t>(c.client_evicts);
+        s.client_closes = static_cast<int8_t>(c.client_closes);
         s.losses = static_cast<int8_t>(c.losses), s.expiries = static_cast<int8_t>(c.expiries);
         return s;
     }
@@ -599,11 +619,12 @@ class Model final : public World {
         for (int k = 0; k < clients(); ++k) {
             const Place& p = s.place[k];
             const Client& a = s.client[k];
-            std::snprintf(line, sizeof line,
-                          " | place %d: requests %d gate %d taken_end %d, replies %d gate %d, epoch %d; client%s pc %d "
-                          "epoch %d known %d cursor %d calls",
-                          k, p.requests, p.gate, p.taken_end, p.replies, p.reply_gate, p.epoch, a.alive ? "" : " dead",
-                          a.pc, a.epoch, a.known, a.cursor);
+            std::snprintf(
+                line, sizeof line,
+                " | place %d: requests %d gate %d taken_end %d, replies %d gate %d, epoch %d%s; client%s pc %d "
+                "epoch %d known %d cursor %d calls",
+                k, p.requests, p.gate, p.taken_end, p.replies, p.reply_gate, p.epoch, p.closed ? " closed" : "",
+                a.alive ? "" : " dead", a.pc, a.epoch, a.known, a.cursor);
             text += line;
             for (const Call& call : a.call) text += " " + std::to_string(call.state);
         }

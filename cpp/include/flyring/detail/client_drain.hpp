@@ -17,6 +17,7 @@ inline bool ClientCore::drain() {
         const std::int64_t at = cursor_;
         const std::int32_t length = load_acquire(ring.length_at(at));  // poll 1; pairs with publish 6
         if (length <= 0) break;
+        writer_.prefetch();  // the line of the next request, at which the server waits
         const std::int64_t size = ring.align(length);
         if (FLYRING_UNLIKELY(length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
                              (at & ring.mask()) + size > capacity)) {

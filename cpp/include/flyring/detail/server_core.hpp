@@ -173,14 +173,14 @@ class ServerCore final : public Member {
         std::int64_t repeat_end = 0;
         std::int64_t* gate = nullptr;
         std::int64_t* taken_end = nullptr;
-        const std::int64_t* client_epoch = nullptr;  // epoch word of slot 1 + k
-        const std::int64_t* reply_gate = nullptr;    // for ring N + k
-        std::uint32_t hand = 0;                      // requests in hand
-        std::uint32_t streams = 0;                   // those of them that are streams and have begun
-        bool full = false;                           // a call waits at the cursor because max_outstanding are in hand
-        bool damaged = false;                        // its ring waits to be mended (10)
-        bool evicted = false;                        // evicted because of the damage
-        RequestState* first = nullptr;               // list of requests in hand, by position
+        const std::int64_t* client_epoch = nullptr;   // epoch word of slot 1 + k
+        const std::int32_t* client_closed = nullptr;  // closed word of publisher slot k
+        std::uint32_t hand = 0;                       // requests in hand
+        std::uint32_t streams = 0;                    // those of them that are streams and have begun
+        bool full = false;                            // a call waits at the cursor because max_outstanding are in hand
+        bool damaged = false;                         // its ring waits to be mended (10)
+        bool evicted = false;                         // evicted because of the damage
+        RequestState* first = nullptr;                // list of requests in hand, by position
         RequestState* last = nullptr;
         Sender sender;
         std::vector<WaitingReply> waiting;
@@ -358,6 +358,11 @@ class ServerCore final : public Member {
     }
     [[noreturn, gnu::cold, gnu::noinline]] inline void throw_lost() const;
 
+    /// Whether a reply or an item of a stream waits for room. held_back_ may be that of a stream that has ended since.
+    bool is_held_back() const noexcept {
+        return load_relaxed(&waiting_) != 0 || (load_relaxed(&streams_) != 0 && load_relaxed(&held_back_) != 0);
+    }
+
     [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(Nanoseconds timeout);
     void give_up_slot() noexcept;
     bool turn(Wait& wait, Turns& turns);
@@ -371,7 +376,7 @@ class ServerCore final : public Member {
     std::uint32_t most_ = 0;       // max_outstanding
     std::uint32_t in_hand_ = 0;    // requests in hand of all clients; atomic, as the next ones
     std::uint32_t waiting_ = 0;    // replies that wait for room
-    std::uint32_t held_back_ = 0;  // 1: an item found no room since the last look_after_hand
+    std::uint32_t held_back_ = 0;  // 1: an item found no room since the last look_after_hand; see is_held_back
     std::uint32_t streams_ = 0;    // streams that have begun
     std::uint32_t kept_ = 0;       // kept requests, which another thread may have
     std::uint32_t unkept_ = 0;     // those of kept_ that are not in hand any more; under the lock

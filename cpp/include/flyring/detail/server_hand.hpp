@@ -94,7 +94,7 @@ inline void ServerCore::resume(Side& side, std::uint32_t k) {
     side.gate = ring.gate(0);
     side.taken_end = taken_end_of(ring);
     side.client_epoch = subscriber_slot(file, 1 + k).epoch();
-    side.reply_gate = file.ring(file.header.clients() + k).gate(0);
+    side.client_closed = publisher_slot(file, k).closed();
     const std::int64_t gate = load_acquire(side.gate);              // pairs with poll 8 of the last server
     const std::int64_t published = load_acquire(ring.published());  // pairs with publish 7
     const std::int64_t claimed = load_acquire(ring.claimed());      // publish 3
@@ -125,6 +125,7 @@ inline RequestState* ServerCore::take_in_hand(Side& side, const RequestPrefix& p
         return nullptr;
     }
     side.full = false;
+    side.writer.prefetch();  // the line of the reply, at which its client waits
     RequestState& request = make_request();
     request.client = side.ring.index;
     request.sequence = prefix.sequence;
@@ -269,10 +270,10 @@ inline void ServerCore::look_for_clients() {
 
 // --- 5: reply ------------------------------------------------------------------------------------------------------
 
-/// Reply 2: whether the request's client is still there.
+/// Reply 2: whether the request's client is still there. Not by its gate, whose line the client writes at each call.
 inline bool ServerCore::client_is_there(const Side& side, const RequestState& request) const noexcept {
     return low_bits(load_acquire(side.client_epoch)) == request.client_epoch &&  // pairs with take, evict
-           load_acquire(side.reply_gate) != layout::NOT_GATING;                  // pairs with join, leave
+           load_relaxed(side.client_closed) == 0;
 }
 
 /// Reply 3: publishes a reply. False: there is no room.
@@ -374,7 +375,7 @@ inline void ServerCore::settle(RequestState& request) {
         if (least_) store_gate_locked(side);
         // Wake the polling thread, which may be asleep: a full client's ring can be read again, and while a reply waits
         // for room its cap is shorter.
-        if (side.full || waiting_ != 0 || load_relaxed(&held_back_) != 0) wake_all(state_->file.data());
+        if (side.full || is_held_back()) wake_all(state_->file.data());
     }
 }
 

@@ -207,7 +207,7 @@ bool ServerCore::is_ready() const noexcept {
 std::int64_t ServerCore::cap(std::int64_t waited) const noexcept {
     constexpr std::int64_t second = 1'000'000'000;  // ns
     if (!publishers_wake(state_->file, requests_)) return short_cap;
-    if (load_relaxed(&waiting_) == 0 && load_relaxed(&held_back_) == 0) return data_cap;
+    if (!is_held_back()) return data_cap;
     return waited < second ? first_room_cap : room_cap;
 }
 

@@ -30,6 +30,7 @@ final class Lane {
     private final Memory control;
     private final Waker room;
     private final int epochAt;
+    private final int closedAt;
     private final int mask;
     private final boolean least;
     private final ArrayDeque<Pending> waiting = new ArrayDeque<>();
@@ -67,6 +68,7 @@ final class Lane {
         this.writer = writer;
         this.least = header.atLeastOnce();
         this.epochAt = header.subscriberSlot(1 + client) + Layout.SUBSCRIBER_SLOT_EPOCH;
+        this.closedAt = header.publisherSlot(client) + Layout.PUBLISHER_SLOT_CLOSED;
         this.mask = header.capacity - 1;
         this.sender = Sender.unknown(client);
     }
@@ -323,10 +325,10 @@ final class Lane {
 
     // --- replies; all methods locked
 
-    /** Whether the client that made the request is still attached: reply 2. */
+    /** Whether the request's client is still there: reply 2. Not by its gate, whose line it writes at each call. */
     boolean isThere(Request request) {
         return (int) control.getLongAcquire(epochAt) == request.clientEpoch // pairs with: take client 5, evict
-            && writer.gate(1 + client) != Layout.NOT_GATING;
+            && control.getIntOpaque(closedAt) == 0;
     }
 
     /** Sends a final reply, or lets it wait for room: reply 1 to 4. */

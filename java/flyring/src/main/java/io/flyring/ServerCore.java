@@ -20,6 +20,8 @@ abstract class ServerCore {
     private static final VarHandle KEPT = handle("kept", int.class);
     private static final VarHandle IN_HAND = handle("inHand", int.class);
     private static final VarHandle WAITING = handle("waitingReplies", int.class);
+    private static final VarHandle STREAMS = handle("streams", int.class);
+    private static final VarHandle ITEM_WAITS = handle("itemWaits", boolean.class);
 
     final Channel channel;
     final ServiceWait waiting;
@@ -35,7 +37,12 @@ abstract class ServerCore {
     private int inHand;
     @SuppressWarnings("unused")
     private int waitingReplies;
+    /** The number of streams that have begun. */
+    @SuppressWarnings("unused")
     private int streams;
+    /** Whether an item of a stream found no room since the last {@link #lookAfterHand}. See {@link #isHeldBack}. */
+    @SuppressWarnings("unused")
+    private boolean itemWaits;
     /** The number of kept requests. {@code unkept} (guarded by the lock) counts those that are no longer in hand. */
     @SuppressWarnings("unused")
     private int kept;
@@ -82,7 +89,7 @@ abstract class ServerCore {
         }
     }
 
-    /** The wait for requests of all clients; while a reply waits for room, the cap is that of room. */
+    /** The wait for requests of all clients; while a reply or an item waits for room, the cap is that of room. */
     private final class Wait extends ServiceWait {
         Wait(Channel channel, int clients) {
             super(channel, 0, clients, "a request");
@@ -103,7 +110,7 @@ abstract class ServerCore {
 
         @Override
         long cap(long waited) {
-            return (int) WAITING.getOpaque(ServerCore.this) == 0 ? DATA_CAP_NANOS : roomCap(waited);
+            return isHeldBack() ? roomCap(waited) : DATA_CAP_NANOS;
         }
 
         @Override
@@ -216,7 +223,16 @@ abstract class ServerCore {
     }
 
     final void countStreams(int change) {
-        streams += change;
+        STREAMS.setOpaque(this, (int) STREAMS.getOpaque(this) + change);
+    }
+
+    private boolean hasStreams() {
+        return (int) STREAMS.getOpaque(this) != 0;
+    }
+
+    /** Whether a reply or an item waits for room. itemWaits may be that of a stream that has ended since. */
+    private boolean isHeldBack() {
+        return waitingNow() != 0 || hasStreams() && (boolean) ITEM_WAITS.getOpaque(this);
     }
 
     final int inHandNow() {
@@ -236,6 +252,7 @@ abstract class ServerCore {
         scratch.clear();
         final boolean locked = lockIfKept();
         try {
+            ITEM_WAITS.setOpaque(this, false);
             for (Lane lane : lanes) {
                 if (looks) {
                     lane.checkClient(seat.lock());
@@ -243,7 +260,7 @@ abstract class ServerCore {
                 if (lane.hasWaiting()) {
                     lane.retry(this);
                 }
-                if (streams > 0) {
+                if (hasStreams()) {
                     lane.addStreams(scratch);
                 }
             }
@@ -374,6 +391,14 @@ abstract class ServerCore {
             unlock(locked);
         }
         goOn(request, request.kept);
+        if (request.kept) {
+            lock.lock();
+            try {
+                settle(request);
+            } finally {
+                unlock(true);
+            }
+        }
     }
 
     private void checkUnanswered(Request request) {
@@ -392,8 +417,8 @@ abstract class ServerCore {
                 request.lane.storeGate();
             }
             // The polling thread may be asleep: waiting for a free place in a full hand, or with a cap that ignores
-            // waiting replies.
-            if (request.lane.isFull() || waitingNow() != 0) {
+            // what waits for room.
+            if (request.lane.isFull() || isHeldBack()) {
                 channel.slots().data().wakeAll();
             }
         }
@@ -469,6 +494,8 @@ abstract class ServerCore {
                 request.item, 0, request.item.length)) {
                 request.credit--;
                 request.item = null;
+            } else {
+                ITEM_WAITS.setOpaque(this, true);
             }
         }
         if (request.item == null && !request.exhausted && !request.cancelled) {

@@ -24,6 +24,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CyclicBarrier;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -174,8 +175,21 @@ class ServiceSurvivorsTest {
                 Call again = third.start(bytes("third"));
                 pair.server.poll(Services::echo);
                 assertEquals("third", text(again.result(LONG)));
+                third.start(bytes("old"));
+                kept = pair.keepAll().get(0);
             }
             next.close();
+            // A reply that is published while the next client takes the place: closed is 0, the epoch is still the old.
+            pokeClosed(pair, 0);
+            kept.reply(bytes("for the third one"));
+            assertEquals(1, pair.server.clientGone());
+            try (Client fourth = pair.channel.client()) {
+                assertEquals(0, fourth.number());
+                Call last = fourth.start(bytes("fourth"));
+                assertEquals(0, fourth.poll());
+                pair.server.poll(Services::echo);
+                assertEquals("fourth", text(last.result(LONG)));
+            }
             aReplyThatIsPublishedBehindTheNextClient(pair);
         }
     }
@@ -200,6 +214,51 @@ class ServiceSurvivorsTest {
             assertEquals(1, following.late());
             pair.server.poll(Services::echo);
             assertEquals("new", text(call.result(LONG)));
+        }
+    }
+
+    /** Stores the word closed of client 0. */
+    private static void pokeClosed(Pair pair, int value) {
+        pair.channel.control().putInt(pair.channel.header().publisherSlot(0) + Layout.PUBLISHER_SLOT_CLOSED, value);
+    }
+
+    /** A client stores its gate at each call, so a look at the gate would cost a transfer of its line (reply 2). */
+    @Test
+    void aReplyLooksAtClosedAndNotAtTheGate() {
+        try (Pair pair = new Pair(rings)) {
+            assertEquals("price?", pair.answeredBy(Services::echo));
+            Call call = pair.client.start(bytes("x"));
+            Services.poke(pair.channel, 2, Services.CAPACITY + Layout.TRAILER_GATE, Layout.NOT_GATING, true);
+            pair.server.poll(Services::echo);
+            assertEquals(0, pair.server.clientGone());
+            assertEquals("x", text(call.result(LONG)));
+            // A client that was killed in its close, in front of the store of its gate.
+            pair.client.start(bytes("y"));
+            pokeClosed(pair, 1);
+            pair.server.poll(Services::echo);
+            assertEquals(1, pair.server.clientGone());
+            assertEquals(0, pair.server.inHand());
+            assertEquals(0, pair.client.poll());
+        }
+    }
+
+    @Test
+    void aStreamEndsWhenItsClientLeaves() {
+        for (boolean closes : new boolean[] {true, false}) {
+            try (Pair pair = new Pair(rings)) {
+                pair.client.stream(bytes("x"), 1, 64, LONG);
+                byte[] large = new byte[pair.server.maxMessageLength()];
+                pair.server.poll(request -> request.stream(Stream.generate(() -> large).iterator()));
+                assertEquals(1, pair.server.inHand(), "it found no room");
+                if (closes) {
+                    pair.client.close();
+                } else {
+                    pair.channel.evict(1);
+                }
+                pair.server.poll(Services::echo);
+                assertEquals(0, pair.server.inHand());
+                assertTrue(pair.server.clientGone() >= 1);
+            }
         }
     }
 

@@ -15,9 +15,11 @@ import io.flyring.Services.Action;
 import io.flyring.Services.Pair;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -234,6 +236,64 @@ class ServiceWaitingTest {
             assertTrue(System.nanoTime() - start < 12 * 50_000_000L);
             pair.server.stop();
             server.join();
+        }
+    }
+
+    @Test
+    void anItemThatFindsNoRoomGoesWhenItsClientReads() throws Exception {
+        try (Pair pair = new Pair(rings)) {
+            pair.client.setSpin(Duration.ZERO);
+            pair.server.setSpin(Duration.ZERO);
+            byte[] large = new byte[pair.server.maxMessageLength()];
+            List<Thread> others = new ArrayList<>();
+            Thread server = new Thread(() -> pair.server.serve(request -> {
+                if (text(request).equals("at once")) {
+                    request.stream(Collections.nCopies(60, large).iterator());
+                    return;
+                }
+                request.keep();
+                others.add(new Thread(() -> { // while the server sleeps
+                    Pause.nanos(20_000_000);
+                    request.stream(Collections.nCopies(60, large).iterator());
+                }));
+                others.get(0).start();
+            }));
+            server.start();
+            for (String when : List.of("at once", "later")) {
+                long start = System.nanoTime();
+                Call call = pair.client.stream(bytes(when), 1, 64, LONG); // more credit than fits into the ring
+                int seen = 0;
+                while (call.next(LONG) != null) {
+                    seen++;
+                }
+                assertEquals(60, seen);
+                assertTrue(System.nanoTime() - start < 800_000_000, when); // 4 fit into the ring at once
+            }
+            pair.server.stop();
+            server.join();
+            others.get(0).join();
+        }
+    }
+
+    @Test
+    void aStreamThatIsHeldBackAndEndsLetsTheServerSleep() {
+        try (Pair pair = new Pair(rings)) {
+            byte[] large = new byte[pair.server.maxMessageLength()];
+            Call stream = pair.client.stream(bytes("stream"), 1, 64, LONG);
+            pair.client.start(bytes("call"));
+            // The stream finds no room, and ends later in the same poll, so that nothing is in hand at the next one.
+            assertEquals(2, pair.server.poll(request -> {
+                if (request.isStream()) {
+                    request.stream(Stream.generate(() -> large).iterator());
+                    assertEquals(ServiceWait.FIRST_ROOM_CAP_NANOS, pair.server.waiting().cap(0));
+                } else {
+                    pair.client.poll();
+                    stream.cancel();
+                    request.reply();
+                }
+            }));
+            assertEquals(0, pair.server.inHand());
+            assertEquals(ServiceWait.DATA_CAP_NANOS, pair.server.waiting().cap(0));
         }
     }
 
