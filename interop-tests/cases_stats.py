@@ -151,6 +151,7 @@ def as_its_users_leave_it(run, creator, other, languages):
             ("unused", "", 0, 0, 0, []),
         ],
     )
+    equal("readers", few(stats["publishers"], "readers"), [(1,), (1,), (1,), (0,)])
     feed = stats["publishers"][0]
     equal("bytes of the record that found no room", feed["blocked_length"], 256)
     equal("starts", few(stats["publishers"], "start"), [(0,), (64,), (128,), (0,)])

@@ -19,6 +19,12 @@ namespace {
 
 constexpr std::size_t batch = 256;
 
+std::string path() {
+    std::string folder = "/dev/shm/flyring-micro-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
+    return folder + "/ring";
+}
+
 class Ring {
   public:
     explicit Ring(std::size_t size)
@@ -90,11 +96,6 @@ class Ring {
     }
 
   private:
-    static std::string path() {
-        std::string folder = "/dev/shm/flyring-micro-XXXXXX";
-        if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-        return folder + "/ring";
-    }
     static flyring::Options options() {
         flyring::Options options;
         options.kind = flyring::Kind::broadcast;
@@ -140,6 +141,23 @@ const auto typed_claim = [](Ring& ring) { ring.typed_claim(); };
 const auto typed_poll = [](Ring& ring) { ring.typed_poll(); };
 const auto take = [](Ring& ring) { ring.take(); };
 
+/// stats() of 16 rings and 16 slots, which all have an owner.
+void stats(benchmark::State& state) {
+    flyring::Options options;
+    options.kind = flyring::Kind::broadcast;
+    options.capacity = 1 << 16;
+    options.publishers = options.subscribers = 16;
+    flyring::Channel channel = flyring::Channel::create(path(), options);
+    std::filesystem::remove_all(std::filesystem::path(channel.path()).parent_path());  // it stays mapped
+    std::vector<flyring::Publisher> publishers;
+    std::vector<flyring::Subscriber> subscribers;
+    for (int i = 0; i < 16; ++i) {
+        publishers.push_back(channel.publisher());
+        subscribers.push_back(channel.subscriber());
+    }
+    for (auto _ : state) benchmark::DoNotOptimize(channel.stats());
+}
+
 void add(const char* name, void (*run)(benchmark::State&), const std::vector<std::int64_t>& sizes = {32, 1024}) {
     auto* const benchmark = benchmark::RegisterBenchmark(name, run)->ArgName("bytes")->UseManualTime();
     for (const std::int64_t size : sizes) benchmark->Arg(size);
@@ -158,6 +176,7 @@ int main(int count, char** words) {
     // The PriceUpdate of spec/sbe/prices.xml, every field.
     add("typed_claim_commit", [](benchmark::State& state) { measure(state, true, typed_claim, poll_256); }, {70});
     add("typed_poll_256", [](benchmark::State& state) { measure(state, false, typed_claim, typed_poll); }, {70});
+    benchmark::RegisterBenchmark("stats_16x16", stats)->Unit(benchmark::kMicrosecond);
     benchmark::Initialize(&count, words);
     if (benchmark::ReportUnrecognizedArguments(count, words)) return 1;
     benchmark::RunSpecifiedBenchmarks();
