@@ -88,7 +88,7 @@ def test_a_rule_that_is_wrong_is_noticed(tmp_path: Path) -> None:
 def test_promtool_accepts_the_older_format(folder: Path) -> None:
     with flyring.Channel.create("ticks", "broadcast", capacity=4096, counters=2) as channel:
         publisher, reader = channel.publisher("feed"), channel.subscriber("dash")
-        channel.counters().allocate("lost_messages dash")
+        channel.counters().allocate("lost dash")
         target = folder / "flyring.prom"
         subprocess.run([sys.executable, "-m", "flyring.cli", "metrics", "--textfile", str(target)], check=True)
         with target.open() as text:
@@ -189,7 +189,7 @@ def test_prometheus_scrapes_and_alerts(folder: Path, tmp_path: Path) -> None:
         found = re.search(r"http://([^/]+)/metrics", exporter.stderr.readline())
         assert found
         feed, orders = channel.publisher("feed"), inbox.publisher("desk")
-        counter = channel.counters().allocate("lost_messages dash")
+        counter = channel.counters().allocate("lost dash")
         with (
             running(sys.executable, "-c", SUBSCRIBER, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader,
             prometheus(tmp_path, found[1]) as server,
