@@ -18,6 +18,7 @@ import pytest
 from conftest import Child
 from flyring import (
     Action,
+    BackPressuredError,
     Channel,
     ChannelReplacedError,
     ClosedError,
@@ -397,6 +398,22 @@ def test_receive() -> None:
     with queue() as channel:
         worker, publisher = channel.worker(), channel.publisher()
         asyncio.run(main(worker, publisher))
+
+
+def test_send_async_without_room_names_the_worker_and_its_job() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker("slow")
+        publisher.offer(b"first")
+        job = worker.take()
+        while publisher.offer(bytes(500)) is not None:
+            pass
+        for send in (publisher.send, lambda *all: asyncio.run(publisher.send_async(*all))):
+            with pytest.raises(BackPressuredError, match=r"worker 1 \('slow'\), pid \d+, has a job in hand at 64"):
+                Waits(functools.partial(send, bytes(500), 1, 0.01)).end()
+        assert job is not None
+        job.release()
+        with pytest.raises(BackPressuredError, match="no worker has taken the jobs from position"):
+            asyncio.run(publisher.send_async(bytes(500), timeout=0.01))
 
 
 def test_async_iteration() -> None:
