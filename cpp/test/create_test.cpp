@@ -350,6 +350,16 @@ TEST_F(Create, on_overlay_a_file_is_not_opened_for_reading_alone) {
     EXPECT_EQ(code_of([&] { Channel::open("c", reading); }), "none");
 }
 
+TEST_F(Create, a_relative_folder_is_made_absolute) {
+    support::Child child([&](const auto&) {
+        if (::chdir(folder().c_str()) != 0) return false;
+        ::setenv("FLYRING_DIR", "relative", 1);
+        const std::string path = file("relative/c");
+        return Channel::create("c", broadcast()).path() == path && std::filesystem::exists(path);
+    });
+    EXPECT_EQ(child.wait(), 0);
+}
+
 TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
     // proc is not on the list. No file can be created on it, so the test calls the check itself.
     constexpr auto write = flyring::detail::Purpose::write;
