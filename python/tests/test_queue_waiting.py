@@ -228,6 +228,22 @@ def test_drain_from_another_thread() -> None:
                 assert prompt(waits, began) == result
 
 
+def test_drain_raises_nothing_after_an_evict_and_closed_after_a_close() -> None:
+    with queue() as channel:
+        worker = channel.worker()
+        assert channel.evict(worker.slot) == 0
+        for _ in range(2):
+            worker.drain()
+            with pytest.raises(SlotLostError):
+                worker.take()
+        worker.close()
+        other = channel.worker()
+        other.close()
+        for closed in (worker, other):
+            with pytest.raises(ClosedError):
+                closed.drain()
+
+
 def test_close_evict_and_replace_end_a_wait() -> None:
     with queue() as channel:
         worker = channel.worker()
