@@ -115,13 +115,27 @@ TEST_F(Attach, a_newer_minor_version_is_read) {
     EXPECT_EQ(attach("newer").code, "none");
 }
 
-TEST_F(Attach, another_major_version_is_version_too_new) {
-    std::vector<std::byte> content = default_inbox();
+TEST_F(Attach, another_major_version_and_an_unknown_required_feature_are_version_too_new) {
+    const std::vector<std::byte> good = default_inbox();
+    const auto said = [&] {
+        try {
+            Channel::open("newer");
+        } catch (const flyring::VersionTooNew& error) {
+            return error.field() + " " + std::to_string(error.found()) + " " + std::to_string(error.supported());
+        }
+        return std::string("none");
+    };
+    std::vector<std::byte> content = good;
     flyring::detail::put(content.data() + layout::HEADER_MAJOR, std::uint16_t{2});
     support::write_file(file("newer"), content);
-    EXPECT_EQ(attach("newer").code, "version-too-new");
+    EXPECT_EQ(said(), "major 2 1");
     std::filesystem::resize_file(file("newer"), 10);
-    EXPECT_EQ(attach("newer").field, "major");
+    EXPECT_EQ(said(), "major 2 1");
+    content = good;
+    flyring::detail::put(content.data() + layout::HEADER_REQUIRED_FEATURES, std::uint64_t{1} << 40U);
+    put_crc(content);
+    support::write_file(file("newer"), content);
+    EXPECT_EQ(said(), "required_features 1099511627776 6");
 }
 
 TEST_F(Attach, a_file_that_is_no_channel_is_refused) {

@@ -350,16 +350,22 @@ TEST_F(Create, on_overlay_a_file_is_not_opened_for_reading_alone) {
     EXPECT_EQ(code_of([&] { Channel::open("c", reading); }), "none");
 }
 
-TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
-    if (::geteuid() != 0) GTEST_SKIP() << "only root can mount another file system";
+TEST_F(Create, a_relative_folder_is_made_absolute) {
     support::Child child([&](const auto&) {
-        // tmpfs and ramfs are allowed, proc is not. No file can be created on proc, so the test calls the check itself.
-        constexpr auto write = flyring::detail::Purpose::write;
-        const flyring::detail::Fd proc(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-        return code_of([&] { flyring::detail::check_file_system(proc, "x", false, write); }) == "file-system" &&
-               code_of([&] { flyring::detail::check_file_system(proc, "x", true, write); }) == "none";
+        if (::chdir(folder().c_str()) != 0) return false;
+        ::setenv("FLYRING_DIR", "relative", 1);
+        const std::string path = file("relative/c");
+        return Channel::create("c", broadcast()).path() == path && std::filesystem::exists(path);
     });
     EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(Create, an_unknown_file_system_is_refused_unless_overridden) {
+    // proc is not on the list. No file can be created on it, so the test calls the check itself.
+    constexpr auto write = flyring::detail::Purpose::write;
+    const flyring::detail::Fd proc(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(code_of([&] { flyring::detail::check_file_system(proc, "x", false, write); }), "file-system");
+    EXPECT_EQ(code_of([&] { flyring::detail::check_file_system(proc, "x", true, write); }), "none");
 }
 
 }  // namespace

@@ -674,6 +674,21 @@ TEST_F(QueueSurvivors, a_hostile_position_or_record_is_a_corrupt_ring_and_the_ot
               "b");
 }
 
+TEST_F(QueueSurvivors, an_overwritten_record_of_a_job_in_hand_is_a_corrupt_ring) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Publisher publisher = channel.publisher();
+    for (const char* letter : {"a", "b"}) publisher.offer(bytes(letter));
+    Worker worker = channel.worker();
+    const ChannelFile file = support::raw("c");
+    try {
+        worker.poll([&](Job&) { *file.ring(0).type_at(128) = 0; }, 2);
+        FAIL();
+    } catch (const flyring::CorruptRing& error) {
+        EXPECT_EQ(error.reason(), "the record of a job in hand was overwritten with something that is no job");
+        EXPECT_EQ(error.position(), 128);
+    }
+}
+
 TEST_F(QueueSurvivors, a_hostile_prefix_is_a_corrupt_ring) {
     const auto spoil = [&](const std::function<void(const flyring::detail::Ring&, std::int64_t)>& change) {
         Channel channel = Channel::replace("c", queue(1, 2));

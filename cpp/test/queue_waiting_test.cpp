@@ -241,6 +241,21 @@ TEST_F(QueueWaiting, a_draining_worker_hands_out_what_it_has_and_no_more) {
     EXPECT_EQ(support::work_off(other), "d ");
 }
 
+TEST_F(QueueWaiting, drain_throws_nothing_after_an_evict_and_closed_after_a_close) {
+    Channel channel = Channel::create("c", queue(1, 2));
+    Worker worker = channel.worker();
+    EXPECT_EQ(channel.evict(worker.slot()), 0);
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(code_of([&] { worker.drain(); }), "none");
+        EXPECT_EQ(code_of([&] { worker.take(); }), "slot-lost");
+    }
+    worker.close();
+    EXPECT_EQ(code_of([&] { worker.drain(); }), "closed");
+    Worker other = channel.worker();
+    other.close();
+    EXPECT_EQ(code_of([&] { other.drain(); }), "closed");
+}
+
 TEST_F(QueueWaiting, a_sleeping_worker_takes_over_the_job_of_one_that_is_killed) {
     Channel channel = Channel::create("c", queue(1, 2));
     Publisher publisher = channel.publisher();

@@ -214,6 +214,28 @@ TEST_F(ServiceSurvivors, a_stream_ends_when_its_client_leaves) {
     }
 }
 
+TEST_F(ServiceSurvivors, a_poll_with_limit_0_sends_waiting_replies_and_takes_no_request) {
+    Pair pair;
+    const std::vector<std::byte> large(pair.server.max_message_length());
+    std::vector<Call> calls;
+    for (int i = 0; i < 12; ++i) calls.push_back(pair.client.start(bytes("x"), 1));
+    EXPECT_EQ(pair.server.poll([&](Request& request) { request.reply(large); }), 12);
+    EXPECT_GT(pair.server.held().waiting, 0U);
+    Call last = pair.client.start(bytes("last"), 1);
+    const auto end = clock_type::now() + 10s;
+    while (pair.server.held().in_hand != 0 && clock_type::now() < end) {
+        pair.client.poll();
+        EXPECT_EQ(pair.server.poll(echo, 0), 0);
+    }
+    EXPECT_EQ(pair.server.held().waiting, 0U);
+    pair.client.poll();
+    for (Call& call : calls) EXPECT_EQ(call.result(1s).size(), large.size());
+    EXPECT_EQ(pair.server.poll(echo, 0, flyring::forever), 0);  // does not wait
+    EXPECT_FALSE(last.done());
+    pair.server.poll(echo);
+    EXPECT_EQ(text(last.result(1s)), "last");
+}
+
 TEST_F(ServiceSurvivors, reply_without_room_leaks_nothing) {
     Pair pair;
     const std::vector<std::byte> large(pair.server.max_message_length());

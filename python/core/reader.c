@@ -460,14 +460,16 @@ static PyObject *reader_have_ended(Reader *self, PyObject *ignored)
 /* Reading */
 
 /* Parse the argument limit. False with an exception. */
-static bool parse_limit(PyObject *object, Py_ssize_t *limit)
+static bool parse_limit(const Reader *self, PyObject *object, Py_ssize_t *limit)
 {
+    Py_ssize_t least = self->kind->takes_limit_0 ? 0 : 1;
     *limit = PyNumber_AsSsize_t(object, NULL); /* limited to the range of Py_ssize_t */
     if (*limit == -1 && PyErr_Occurred())
         return false;
-    if (*limit < 1)
-        raise_error("InvalidArgumentError", "(ss)", "limit", "must be 1 or more messages");
-    return *limit >= 1;
+    if (*limit < least)
+        raise_error("InvalidArgumentError", "(ss)", "limit",
+                    least == 0 ? "must be 0 or more requests" : "must be 1 or more messages");
+    return *limit >= least;
 }
 
 /* Whether a poll found nothing. A poll that its handler ended with ABORT did find a message. */
@@ -493,7 +495,7 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     Py_INCREF((PyObject *)self); /* a handler may drop the last reference */
     Py_ssize_t done = poll(self, receiver, limit);
     bool nothing = found_nothing(self, done);
-    if (nothing && timeout != WAIT_NOT && !is_drained(self)) {
+    if (nothing && timeout != WAIT_NOT && limit != 0 && !is_drained(self)) {
         wait_state state;
         wait_begin(&state, self->wait, self->spin, timeout);
         for (int again = 1; nothing && again > 0 && !is_drained(self);) {
@@ -529,7 +531,7 @@ ALWAYS_INLINE PyObject *poll_any(Reader *self, PyObject *const *args, Py_ssize_t
         PyErr_SetString(PyExc_TypeError, "handler must be callable");
         return reader_refuse(self);
     }
-    if ((values[1] != NULL && !parse_limit(values[1], &limit)) ||
+    if ((values[1] != NULL && !parse_limit(self, values[1], &limit)) ||
         (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
         return reader_refuse(self);
     return poll_by(self, self->kind->poll, values[0], limit, timeout);
@@ -621,7 +623,8 @@ PyObject *reader_poll_arrays(Reader *self, PyObject *const *args, Py_ssize_t n)
     array_poll poll;
     Py_ssize_t limit;
     int64_t timeout;
-    if (!array_poll_parse(&poll, args, n) || !parse_limit(args[3], &limit) || (timeout = wait_timeout(args[5])) < 0)
+    if (!array_poll_parse(&poll, args, n) || !parse_limit(self, args[3], &limit) ||
+        (timeout = wait_timeout(args[5])) < 0)
         return reader_refuse(self);
     return poll_by(self, self->kind->poll_arrays, &poll, limit, timeout);
 }

@@ -41,6 +41,7 @@ typedef struct {
 /* The functions in which the kinds of readers differ. `self` is the Reader. */
 typedef struct {
     const char *what; /* the name of the kind in errors */
+    bool takes_limit_0; /* whether a poll may have limit 0 */
     const worker_kind *worker; /* NULL: not a worker */
     /* Raises and returns false if the reader cannot be used now. */
     bool (*usable)(struct Reader *self);

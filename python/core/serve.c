@@ -299,6 +299,7 @@ static void kind_give_back(Reader *base)
 
 const reader_kind server_kind = {
     .what = "server",
+    .takes_limit_0 = true,
     .usable = kind_usable,
     .poll = kind_poll,
     .poll_arrays = no_arrays,

@@ -239,7 +239,7 @@ int worker_load_job(Worker *self)
     int64_t size = worker_record_size(self, length);
     if (UNLIKELY(length < RECORD_HEADER_LENGTH || size > self->end - self->at || type <= 0 ||
                  (self->at & self->base.mask) + size > self->base.capacity))
-        return corrupt_in_hand(self, "a job of %lld bytes cannot be here", length);
+        return corrupt_in_hand(self, "the record of a job in hand was overwritten with something that is no job", 0);
     view->length = length - RECORD_HEADER_LENGTH;
     view->type = type;
     view->attempts = 0;

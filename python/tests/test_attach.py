@@ -149,6 +149,15 @@ def test_a_file_of_a_newer_minor_version_is_accepted(folder: Path) -> None:
         assert channel.header.minor == 7
 
 
+def test_another_major_version_and_an_unknown_required_feature_are_version_too_new(folder: Path) -> None:
+    whole = GOLDEN[0].with_suffix(".ring").read_bytes()
+    for field, size, value, supported in (("major", 2, 2, 1), ("required_features", 8, 1 << 40, 6)):
+        put(folder, with_field(whole[: layout.HEADER_LENGTH], field, size, value) + whole[layout.HEADER_LENGTH :])
+        error = attach_error("file")
+        assert isinstance(error, VersionTooNewError)
+        assert (error.field, error.found, error.supported) == (field, value, supported)
+
+
 def test_a_newer_minor_version_may_have_sections_behind_the_schema(folder: Path) -> None:
     whole = GOLDEN[0].with_suffix(".ring").read_bytes() + bytes(4096)
     put(folder, with_field(whole[: layout.HEADER_LENGTH], "file_length", 8, len(whole)) + whole[layout.HEADER_LENGTH :])

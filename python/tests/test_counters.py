@@ -11,6 +11,7 @@ import pytest
 from conftest import Child
 from flyring import Channel, ClosedError, Counter, InvalidArgumentError, NoSpaceError, layout
 from flyring._identity import Identity
+from flyring.counters import Counters
 
 
 def test_a_counter_is_found_by_label_and_has_what_it_was_made_with() -> None:
@@ -26,6 +27,26 @@ def test_a_counter_is_found_by_label_and_has_what_it_was_made_with() -> None:
         for number in (-1, 1, 64):
             with pytest.raises(InvalidArgumentError):
                 two.counters().counter(number)
+
+
+def test_find_goes_on_if_a_counter_is_freed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Channel.create("c", "inbox") as channel:
+        counters = channel.counters()
+        first, second = counters.allocate("first"), counters.allocate("second")
+        to_free = [first]
+        registration = Counters._registration
+
+        def freed_behind(self: Counters, number: int) -> int:
+            found = registration(self, number)
+            if to_free:
+                to_free.pop().free()
+            return found
+
+        monkeypatch.setattr(Counters, "_registration", freed_behind)
+        found = counters.find("second")
+        assert not to_free
+        assert found is not None
+        assert found.id == second.id
 
 
 def test_every_access_reads_and_writes_the_same_64_bits() -> None:

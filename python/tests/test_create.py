@@ -145,6 +145,14 @@ def test_names_and_paths(folder: Path) -> None:
     unlink(folder / "by path")
 
 
+def test_a_relative_folder_is_made_absolute(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("FLYRING_DIR", "relative")
+    with Channel.create("c", "inbox") as channel:
+        assert channel.path == f"{folder}/relative/c.ring"
+        assert (folder / "relative" / "c.ring").exists()
+
+
 def test_the_default_folder_is_made_private_and_refused_when_it_is_not(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:

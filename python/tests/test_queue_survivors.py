@@ -239,6 +239,17 @@ def test_records_that_cannot_be(length: int, type: int) -> None:
         assert worker.take() is None
 
 
+def test_an_overwritten_record_of_a_job_in_hand_is_a_corrupt_ring() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker()
+        publisher.offer_batch([b"a", b"b"])
+        at = channel.header.ring(0) + 128 + layout.RECORD_TYPE
+        with pytest.raises(CorruptRingError) as caught:
+            worker.poll(lambda job: channel._attached.memory.store32(at, 0), 2)
+        assert caught.value.reason == "the record of a job in hand was overwritten with something that is no job"
+        assert caught.value.position == 128
+
+
 def test_a_ring_of_nothing_but_padding_ends() -> None:
     with queue() as channel:
         worker = channel.worker()

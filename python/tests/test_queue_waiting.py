@@ -18,6 +18,7 @@ import pytest
 from conftest import Child
 from flyring import (
     Action,
+    BackPressuredError,
     Channel,
     ChannelReplacedError,
     ClosedError,
@@ -227,6 +228,22 @@ def test_drain_from_another_thread() -> None:
                 assert prompt(waits, began) == result
 
 
+def test_drain_raises_nothing_after_an_evict_and_closed_after_a_close() -> None:
+    with queue() as channel:
+        worker = channel.worker()
+        assert channel.evict(worker.slot) == 0
+        for _ in range(2):
+            worker.drain()
+            with pytest.raises(SlotLostError):
+                worker.take()
+        worker.close()
+        other = channel.worker()
+        other.close()
+        for closed in (worker, other):
+            with pytest.raises(ClosedError):
+                closed.drain()
+
+
 def test_close_evict_and_replace_end_a_wait() -> None:
     with queue() as channel:
         worker = channel.worker()
@@ -397,6 +414,22 @@ def test_receive() -> None:
     with queue() as channel:
         worker, publisher = channel.worker(), channel.publisher()
         asyncio.run(main(worker, publisher))
+
+
+def test_send_async_without_room_names_the_worker_and_its_job() -> None:
+    with queue() as channel:
+        publisher, worker = channel.publisher(), channel.worker("slow")
+        publisher.offer(b"first")
+        job = worker.take()
+        while publisher.offer(bytes(500)) is not None:
+            pass
+        for send in (publisher.send, lambda *all: asyncio.run(publisher.send_async(*all))):
+            with pytest.raises(BackPressuredError, match=r"worker 1 \('slow'\), pid \d+, has a job in hand at 64"):
+                Waits(functools.partial(send, bytes(500), 1, 0.01)).end()
+        assert job is not None
+        job.release()
+        with pytest.raises(BackPressuredError, match="no worker has taken the jobs from position"):
+            asyncio.run(publisher.send_async(bytes(500), timeout=0.01))
 
 
 def test_async_iteration() -> None:

@@ -283,6 +283,16 @@ def test_none_can_be_written_into_an_enum_whose_encoding_type_is_optional() -> N
     assert presences == [sbe_model.Presence.REQUIRED] * 2 + [sbe_model.Presence.CONSTANT]
 
 
+def test_an_unknown_enum_value_in_a_newer_member_of_a_composite_is_its_number() -> None:
+    made = Schema.parse(f"""<messageSchema package="p" id="1" version="1"><types>{HEADER}
+        <enum name="E" encodingType="uint8"><validValue name="A">1</validValue></enum>
+        <composite name="C"><type name="x" primitiveType="uint8"/><ref name="e" type="E" sinceVersion="1"/></composite>
+        </types><message name="M" id="1"><field name="c" id="1" type="C"/></message></messageSchema>""").M
+    for version in (0, 1):
+        assert to_dict(made.wrap(b"\7\1", block_length=2, version=version)) == {"c": {"x": 7, "e": "A"}}
+        assert to_dict(made.wrap(b"\7\x09", block_length=2, version=version)) == {"c": {"x": 7, "e": 9}}
+
+
 ENCODINGS = {
     "US-ASCII": b"a\x80\xff",
     "UTF-8": b"\xc3\xa9\xff\xc3",

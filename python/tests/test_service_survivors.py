@@ -211,6 +211,28 @@ def test_a_stream_ends_when_its_client_leaves(is_closed: bool) -> None:
         assert both.server.client_gone >= 1
 
 
+def test_a_poll_with_limit_0_sends_waiting_replies_and_takes_no_request() -> None:
+    with pair() as both:
+        large = bytes(LARGEST)
+        calls = [both.client.start(b"x") for _ in range(12)]
+        assert both.server.poll(lambda request: large) == 12
+        assert both.server.held.waiting > 0
+        last = both.client.start(b"last")
+        give_up = time.monotonic() + 10
+        while both.server.held.in_hand and time.monotonic() < give_up:
+            both.client.poll()
+            assert both.server.poll(echo, 0) == 0
+        assert both.server.held == (0, 0)
+        both.client.poll()
+        assert [len(call.result(1)) for call in calls] == [LARGEST] * 12
+        assert both.server.poll(echo, limit=0, timeout=None) == 0  # does not wait
+        assert not last.done
+        with pytest.raises(InvalidArgumentError, match="limit"):
+            both.server.poll(echo, -1)
+        both.server.poll(echo)
+        assert last.result(1) == b"last"
+
+
 def test_reply_without_room_leaks_nothing() -> None:
     with pair() as both:
         large = bytes(LARGEST)

@@ -23,8 +23,9 @@ class Server {
     };
 
     /// Calls handler(Request&) for up to `limit` requests and returns how many. Waits for the first request until the
-    /// time-out. If the handler throws, that call ends with ServiceError, and the poll goes on. Throws Closed,
-    /// SlotLost, TwoThreads, ChannelReplaced, InvalidArgument (a time-out below 0). (spec/service.md 5)
+    /// time-out. With limit 0 it only sends replies that waited for room. If the handler throws, that call ends with
+    /// ServiceError, and the poll goes on. Throws Closed, SlotLost, TwoThreads, ChannelReplaced, InvalidArgument (a
+    /// time-out below 0). (spec/service.md 5)
     template <typename Handler>
     int poll(Handler&& handler, int limit = layout::DEFAULT_POLL_LIMIT,
              std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {

@@ -595,7 +595,8 @@ class Server:
     ) -> int:
         """Calls ``handler(request)`` for each waiting request, at most ``limit`` of them. Returns how many were
         handled. If there is none, waits up to ``timeout`` seconds for the first (0: does not wait; None: no limit).
-        Without a ``handler``, uses those of ``on``.
+        With ``limit`` 0 it takes no request, does not wait, and sends replies that waited for room. Without a
+        ``handler``, uses those of ``on``.
 
         The handler answers by ``request.reply``, or by the value that it returns: bytes, or a message of a generated
         class. If the handler raises, the call ends with ServiceError, and the poll goes on. Only exceptions that no

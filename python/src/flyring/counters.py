@@ -159,7 +159,8 @@ class Counters:
 
     def find(self, label: str) -> Counter | None:
         """Returns the first allocated counter with this label, or None."""
-        return next((counter for counter in self if counter.label == label), None)
+        # _label, not label: any process may free the counter meanwhile, and then it is another one's label, or none.
+        return next((counter for counter in self if self._label(counter.id) == label), None)
 
     def __iter__(self) -> Iterator[Counter]:
         for number in range(self._count):

@@ -161,7 +161,7 @@ class Publisher(_core.Publisher, Closing):
         while (position := self.offer(data) if type is None else self.offer(data, type)) is None:
             left = give_up - time.monotonic()
             if left <= 0:
-                raise BackPressuredError(self.held_by())
+                raise BackPressuredError(self.held_by(), self._channel.header.is_queue)
             if self._arm(began):
                 await readable.wait(self, left)
         return position

@@ -78,7 +78,7 @@ struct Hand {
         const std::int64_t size = ring.align(length);
         if (FLYRING_UNLIKELY(length < source->least || type <= 0 || size > end - p ||
                              (p & ring.mask()) + size > ring.capacity())) {
-            return refuse("a job that was taken is none any more");
+            return refuse("the record of a job in hand was overwritten with something that is no job");
         }
         job_end = p + size;
         return identify(job, ring.payload_at(p), length, type, p);
@@ -126,7 +126,9 @@ struct Hand {
                          static_cast<std::size_t>(length) - layout::RECORD_HEADER_LENGTH);
             }
             if (is_lapped(ring, p)) break;  // it was done; the worker that passed it got the jobs behind it
-            if (!good) return refuse("a job that was taken over is none any more");
+            if (!good) {
+                return refuse("the record of a job that was taken over was overwritten with something that is no job");
+            }
             if (is_job) {
                 job_end = p + size;
                 return identify(job, copy.get(), length, type, p);

@@ -165,7 +165,7 @@ class WorkerCore final : public Member {
             const std::int32_t type = load_relaxed(ring.type_at(position));
             const std::int64_t next = next_record(position, ring.align(length), stride);
             if (FLYRING_UNLIKELY(length < header_length || type <= 0 || next > end)) {
-                drop_batch("a job that was taken is none any more");
+                drop_batch("the record of a job in hand was overwritten with something that is no job");
             }
             hand_.job_end = next;
             job.message_ = Message(ring.payload_at(position), static_cast<std::size_t>(length) - header_length, type,

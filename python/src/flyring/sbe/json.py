@@ -237,7 +237,7 @@ def _enum(cls: type[Any], attribute: str, field: model.Field, kind: model.Enum, 
         field.name,
         "uint8" if is_char else kind.primitive.text,
         field.offset,
-        since=field.since_version,
+        since=cls.FIELDS[attribute].since,  # of a member of a composite 0, as its flyweight has it
         byte_order=byte_order,
     )
 

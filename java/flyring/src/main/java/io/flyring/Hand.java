@@ -140,7 +140,7 @@ final class Hand {
         final int length = first ? of.firstLength() : of.lengthAt(p);
         final int type = first ? of.firstType() : of.typeAt(p);
         if (!first && (!of.isJob(p, length, type) || p + of.sizeOf(length) > end)) {
-            throw damaged("a job that was taken is none any more");
+            throw damaged("the record of a job in hand was overwritten with something that is no job");
         }
         jobEnd = p + of.sizeOf(length);
         if (of.returns) {
@@ -169,7 +169,7 @@ final class Hand {
             return false;
         }
         if (!good) {
-            throw damaged("a job that was taken over is none any more");
+            throw damaged("the record of a job that was taken over was overwritten with something that is no job");
         }
         jobEnd = p + ring.sizeOf(length);
         setCopied(job, length - Layout.RECORD_HEADER_LENGTH, type);

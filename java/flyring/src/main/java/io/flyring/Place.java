@@ -26,13 +26,17 @@ final class Place {
             throw new InvalidArgumentException("name", "There is no name.");
         }
         if (nameOrPath.indexOf('/') >= 0) {
-            return nameOrPath.startsWith("/") ? nameOrPath : Path.of("").toAbsolutePath() + "/" + nameOrPath;
+            return absolute(nameOrPath);
         }
         if (!NAME.matcher(nameOrPath).matches()) {
             throw new InvalidArgumentException("name", "The name \"" + nameOrPath + "\" is neither a path, which has a"
                 + " / in it, nor 1 to 64 of the characters A-Z a-z 0-9 . _ -.");
         }
         return folder() + "/" + nameOrPath + ".ring";
+    }
+
+    private static String absolute(String path) {
+        return path.startsWith("/") ? path : Path.of("").toAbsolutePath() + "/" + path;
     }
 
     private static String chosenFolder() {
@@ -42,7 +46,7 @@ final class Place {
 
     private static String folder() {
         String chosen = chosenFolder();
-        return chosen != null ? chosen : "/dev/shm/flyring-" + Integer.toUnsignedString(Sys.effectiveUser());
+        return chosen != null ? absolute(chosen) : "/dev/shm/flyring-" + Integer.toUnsignedString(Sys.effectiveUser());
     }
 
     /**

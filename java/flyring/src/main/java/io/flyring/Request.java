@@ -10,9 +10,10 @@ import org.agrona.sbe.MessageEncoderFlyweight;
 
 /**
  * One request in a server's hand, valid until its handler returns or, after {@link #keep()}, until it is answered.
- * Before keep, only the polling thread may use it; after keep, any thread. Spec service.md 5.
+ * Before keep, only the polling thread may use it; after keep, any thread. Close a kept request that will not be
+ * answered. Spec service.md 5.
  */
-public final class Request {
+public final class Request implements AutoCloseable {
     final ServerCore server;
     final Lane lane;
     private PayloadBuffer buffer;
@@ -193,8 +194,8 @@ public final class Request {
 
     /**
      * Keeps the request valid after its handler has returned, to be answered later from any thread. A second call does
-     * nothing. A kept request that is never answered uses one of its client's outstanding calls until the server
-     * closes.
+     * nothing. A kept request that is neither answered nor closed uses one of its client's outstanding calls until the
+     * server closes.
      *
      * @throws InvalidArgumentException if the request was answered before.
      */
@@ -287,6 +288,18 @@ public final class Request {
      */
     public void fail(String text) {
         server.fail(this, text);
+    }
+
+    /**
+     * Drops a kept request. If it was not answered, its call ends with {@link ServiceErrorException} and the text
+     * {@code no answer}. Does nothing if the request was answered or is not kept, or the server has gone. May be called
+     * from any thread, never throws.
+     */
+    @Override
+    public void close() {
+        if (kept) {
+            server.drop(this);
+        }
     }
 
     /** The text in UTF-8, cut after the last whole character within {@code most} bytes. */

@@ -36,7 +36,7 @@ public final class Server extends ServerCore implements AutoCloseable {
      *
      * @param handler receives the requests, one after another. If it throws, its call ends with
      *     {@link ServiceErrorException}; this method rethrows an {@link Error} only.
-     * @param limit the largest number of requests.
+     * @param limit the largest number of requests; with 0 it only sends replies that waited for room.
      * @return the number of requests handed out.
      * @throws ClosedException after close.
      * @throws SlotLostException if the server was evicted.

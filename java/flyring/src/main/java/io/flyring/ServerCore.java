@@ -372,6 +372,21 @@ abstract class ServerCore {
         KEPT.getAndAdd(this, 1);
     }
 
+    /** Fails a kept request that was dropped without an answer. */
+    final void drop(Request request) {
+        final boolean locked = lockFor(request);
+        try {
+            if (isOpen() && !request.answered && request.items == null) {
+                finishWithText(request, "no answer");
+                settle(request);
+            }
+        } catch (SlotLostException lostMeanwhile) {
+            return; // the call ends as server gone, or goes to the next server
+        } finally {
+            unlock(locked);
+        }
+    }
+
     final void stream(Request request, Iterator<byte[]> items, int type) {
         final boolean locked = lockFor(request);
         try {

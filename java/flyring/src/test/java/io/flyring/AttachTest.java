@@ -161,7 +161,7 @@ class AttachTest {
     }
 
     @Test
-    void anotherMajorVersionAndUnknownRequiredFeaturesAreNot() throws Exception {
+    void anotherMajorVersionAndAnUnknownRequiredFeatureAreVersionTooNew() throws Exception {
         ByteBuffer bytes = Rings.load(Rings.spec("golden/1.0/one-message.ring"));
         bytes.putShort(Layout.HEADER_MAJOR, (short) 2);
         Path newer = write(bytes);
@@ -171,8 +171,13 @@ class AttachTest {
         assertEquals(2, error.found());
         assertEquals(1, error.supported());
         bytes.putShort(Layout.HEADER_MAJOR, (short) 1);
-        bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 1L << 63);
-        assertEquals("version-too-new required_features", attach(write(bytes)));
+        bytes.putLong(Layout.HEADER_REQUIRED_FEATURES, 1L << 40);
+        bytes.putInt(Layout.HEADER_CRC, Header.crc(bytes));
+        Path unknown = write(bytes);
+        error = assertThrows(VersionTooNewException.class, () -> Channel.open(unknown.toString()));
+        assertEquals("required_features", error.field());
+        assertEquals(1L << 40, error.found());
+        assertEquals(6, error.supported());
     }
 
     @Test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
@@ -21,7 +22,7 @@ class CreateTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    private ChannelOptions small() {
+    private static ChannelOptions small() {
         return ChannelOptions.broadcast().capacity(4096).publishers(1).subscribers(1).counters(0);
     }
 
@@ -208,6 +209,29 @@ class CreateTest {
         assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(Path.of(folder))));
         Channel.unlink("some-name");
         assertFalse(Files.exists(Path.of(folder, "some-name.ring")));
+    }
+
+    @Test
+    void aRelativeFolderIsMadeAbsolute() throws Exception {
+        ProcessBuilder builder = Rings.java(SaysItsPath.class).directory(rings.folder().toFile());
+        builder.environment().put("FLYRING_DIR", "relative");
+        Process child = builder.start();
+        String path = new String(child.getInputStream().readAllBytes(), UTF_8);
+        assertEquals(0, child.waitFor());
+        assertEquals(rings.folder() + "/relative/c.ring", path);
+        assertTrue(Files.exists(Path.of(path)));
+    }
+
+    /** A program that creates a channel and says where. */
+    static final class SaysItsPath {
+        private SaysItsPath() {
+        }
+
+        public static void main(String[] arguments) {
+            try (Channel channel = Channel.create("c", small())) {
+                System.out.print(channel.path());
+            }
+        }
     }
 
     @Test

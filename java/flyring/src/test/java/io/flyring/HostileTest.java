@@ -17,6 +17,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -209,7 +210,7 @@ class HostileTest {
     }
 
     @Test
-    void aHostileRingCannotHoldAPollInALoop() {
+    void aHostileRingCannotHoldAPollInALoop() throws Exception {
         try (Channel channel = create(64);
             LossySubscriber lossy = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0)) {
             Memory ring = ring(channel, 0);
@@ -232,23 +233,27 @@ class HostileTest {
             });
             // Always a lap ahead while published moves: each call jumps at most eight times.
             LossySubscriber second = channel.lossySubscriber(Start.NOW, WhenLapped.NEWEST, 0);
-            boolean[] done = new boolean[1];
+            AtomicBoolean done = new AtomicBoolean();
             Thread hostile = new Thread(() -> {
-                for (long at = 9L * CAPACITY; !done[0]; at += CAPACITY) {
+                for (long at = 9L * CAPACITY; !done.get(); at += CAPACITY) {
                     ring.putLongRelease(CAPACITY + Layout.TRAILER_PUBLISHED, at);
                 }
             });
             hostile.start();
-            assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
-                for (int i = 0; i < 100; i++) {
-                    try {
-                        assertNull(i % 2 == 0 ? second.take() : second.peek());
-                    } catch (CorruptRingException itWasNotFastEnough) {
-                        assertEquals("corrupt-ring", itWasNotFastEnough.code());
+            try {
+                assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
+                    for (int i = 0; i < 100; i++) {
+                        try {
+                            assertNull(i % 2 == 0 ? second.take() : second.peek());
+                        } catch (CorruptRingException itWasNotFastEnough) {
+                            assertEquals("corrupt-ring", itWasNotFastEnough.code());
+                        }
                     }
-                }
-            });
-            done[0] = true;
+                });
+            } finally {
+                done.set(true);
+                hostile.join(); // it writes to the mapping, so it ends before the channel is closed
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ import static io.flyring.Queues.text;
 import static io.flyring.Queues.workOff;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -121,6 +122,18 @@ class QueueHostileTest {
                 ring.putInt(at + Layout.RECORD_TYPE, Layout.TYPE_PADDING);
             }
         }));
+    }
+
+    @Test
+    void anOverwrittenRecordOfAJobInHandIsACorruptRing() {
+        create(queue(1, 2));
+        offer(publisher, "a", "b");
+        Worker worker = channel.worker();
+        Memory ring = channel.file().map(channel.header().ringOffset(0), channel.header().ringStride, false);
+        CorruptRingException error = assertThrows(CorruptRingException.class,
+            () -> worker.poll(job -> ring.putInt(128 + Layout.RECORD_TYPE, 0), 2));
+        assertEquals("the record of a job in hand was overwritten with something that is no job", error.reason());
+        assertEquals(128, error.position());
     }
 
     private String spoilPrefix(BiConsumer<Memory, Integer> change) {

@@ -326,6 +326,21 @@ class QueueWaitingTest {
         assertEquals("d", workOff(channel.worker()));
     }
 
+    @Test
+    void drainThrowsNothingAfterAnEvictAndClosedAfterAClose() {
+        Worker worker = channel.worker();
+        assertEquals(0, channel.evict(worker.slot()));
+        for (int i = 0; i < 2; i++) {
+            assertEquals("none", code(worker::drain));
+            assertEquals("slot-lost", code(worker::take));
+        }
+        worker.close();
+        assertEquals("closed", code(worker::drain));
+        Worker other = channel.worker();
+        other.close();
+        assertEquals("closed", code(other::drain));
+    }
+
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void doneAndReleaseEndAProducersWaitForRoom(boolean release) throws Exception {

@@ -263,6 +263,34 @@ class ServiceSurvivorsTest {
     }
 
     @Test
+    void aPollWithLimit0SendsWaitingRepliesAndTakesNoRequest() {
+        try (Pair pair = new Pair(rings)) {
+            byte[] large = new byte[pair.server.maxMessageLength()];
+            List<Call> calls = new ArrayList<>();
+            for (int i = 0; i < 12; i++) {
+                calls.add(pair.client.start(bytes("x")));
+            }
+            assertEquals(12, pair.server.poll(request -> request.reply(large)));
+            assertTrue(pair.server.repliesWaiting() > 0);
+            Call last = pair.client.start(bytes("last"));
+            long end = System.nanoTime() + 10_000_000_000L;
+            while (pair.server.inHand() > 0 && System.nanoTime() < end) {
+                pair.client.poll();
+                assertEquals(0, pair.server.poll(Services::echo, 0));
+            }
+            assertEquals(0, pair.server.repliesWaiting());
+            pair.client.poll();
+            for (Call call : calls) {
+                assertEquals(large.length, call.result(LONG).length());
+            }
+            assertEquals(0, pair.server.poll(Services::echo, 0, Publisher.FOREVER)); // does not wait
+            assertFalse(last.done());
+            pair.server.poll(Services::echo);
+            assertEquals("last", text(last.result(LONG)));
+        }
+    }
+
+    @Test
     void replyWithoutRoomLeaksNothing() {
         try (Pair pair = new Pair(rings)) {
             byte[] large = new byte[pair.server.maxMessageLength()];

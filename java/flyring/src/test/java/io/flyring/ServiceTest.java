@@ -208,6 +208,50 @@ class ServiceTest {
     }
 
     @Test
+    void aKeptRequestThatIsDroppedFails() throws Exception {
+        try (Pair pair = new Pair(rings)) {
+            Call dropped = pair.client.start(bytes("a"));
+            Call answered = pair.client.start(bytes("b"));
+            Call inHandler = pair.client.start(bytes("c"));
+            Call notKept = pair.client.start(bytes("d"));
+            List<Request> kept = new ArrayList<>();
+            pair.server.poll(request -> {
+                if (!text(request).equals("d")) {
+                    request.keep();
+                    kept.add(request);
+                }
+                if (text(request).equals("c")) {
+                    request.close();
+                }
+                if (text(request).equals("d")) {
+                    request.close(); // not kept: its handler may still answer it
+                    request.reply(bytes("d"));
+                }
+            });
+            assertEquals(2, pair.server.inHand());
+            Thread thread = new Thread(kept.get(0)::close);
+            thread.start();
+            thread.join();
+            try (Request request = kept.get(1)) {
+                request.reply(bytes("B"));
+            }
+            assertEquals(0, pair.server.inHand());
+            assertEquals("no answer", assertThrows(ServiceErrorException.class, () -> dropped.result(LONG)).text());
+            assertEquals("no answer", assertThrows(ServiceErrorException.class, () -> inHandler.result(LONG)).text());
+            assertEquals("B", text(answered.result(LONG)));
+            assertEquals("d", text(notKept.result(LONG)));
+            assertEquals("invalid-argument", code(() -> kept.get(0).reply(bytes("late"))));
+            kept.get(0).close();
+            pair.client.start(bytes("e"));
+            Request last = pair.keepAll().get(0);
+            pair.channel.evict(0);
+            last.close(); // its call ends as server gone
+            pair.server.close();
+            last.close();
+        }
+    }
+
+    @Test
     void keptRequestsAreAnsweredFromAnyThreadInAnyOrder() throws Exception {
         try (Pair pair = new Pair(rings, service(2, 65536, 64, 64))) {
             List<Call> calls = new ArrayList<>();
