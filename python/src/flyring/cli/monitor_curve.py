@@ -59,9 +59,9 @@ def points(histogram: Histogram, steps: int = 20) -> list[Point]:
 
 
 def frame(curves: Sequence[list[Point]]) -> tuple[float, float, float]:
-    """Returns the largest x, and the powers of ten around all values."""
+    """Returns the largest x, and the powers of ten around all values, which are exact to 1 %."""
     values = [max(y, 1.0) for curve in curves for _, y in curve]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values) * 1.0001))
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values) / 1.02))
     return max(1.0, *(curve[-1][0] for curve in curves)), low, max(high, low + 1)
 
 
@@ -82,7 +82,7 @@ def text_curve(named: Mapping[str, Histogram], width: int = 80, height: int = 12
     for mark, curve in zip(MARKS * (len(curves) // len(MARKS) + 1), curves.values(), strict=False):
         for x, y in curve:
             row = round((math.log10(max(y, 1.0)) - low) / (high - low) * (height - 1))
-            grid[height - 1 - row][min(columns - 1, round(x / x_end * (columns - 1)))] = mark
+            grid[max(0, height - 1 - row)][min(columns - 1, round(x / x_end * (columns - 1)))] = mark
     lines = []
     for i, cells in enumerate(grid):
         value = 10 ** (low + (high - low) * (height - 1 - i) / (height - 1))
