@@ -185,7 +185,7 @@ def test_a_lock_proves_life_and_a_reused_pid_does_not(channel: Channel, run: Cal
 def test_a_replaced_channel_is_opened_again(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     monitor = run()
     time.sleep(0.5)
-    with Channel.create("c", "broadcast", capacity=4096, counters=4, replace=True):
+    with Channel.replace("c", "broadcast", capacity=4096, counters=4):
         monitor.until("REPLACED c")
         beating(child)
         monitor.until("beat.c.loop")
