@@ -56,7 +56,7 @@ class Running:
 
     def __init__(self, *arguments: str) -> None:
         command = [*CLI, "monitor", "c", "--hiccup", "0", "--interval", "0.2", "--repeat", "0", *arguments]
-        self.process = subprocess.Popen([*command, "--seconds", "60"], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*command, "--seconds", "20"], stdout=subprocess.PIPE, text=True)
         self.seen: list[str] = []
 
     def until(self, text: str) -> str:
