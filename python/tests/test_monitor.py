@@ -215,22 +215,28 @@ def test_the_log_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert set(counts) == cores
     assert intervals >= 3 * len(cores)
     whole = printed.partition("the whole run:")[2]
+    elapsed = time.time() - before
     for core, count in counts.items():
+        assert count <= elapsed * 1000  # one each millisecond at most: no value is in two intervals
         assert re.search(rf"{re.escape(core)} +{count} ", whole), (core, count, whole)
 
 
-def test_an_outlier_of_a_core_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_outlier_of_a_core_is_explained(channel: Channel, capsys: pytest.CaptureFixture[str]) -> None:
     core = min(os.sched_getaffinity(0))
-    busy = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    busy = (
+        "import os, flyring\nchannel = flyring.Channel.open('c')\npublisher = channel.publisher(f'busy{os.getpid()}')\n"
+        f"os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    )
     busies = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(2)]
     try:
-        main(["monitor", "--seconds", "2", "--threshold", "1", "--repeat", "0"])
+        main(["monitor", "c", "--seconds", "2", "--threshold", "1", "--repeat", "0"])
     finally:
         for one in busies:
             one.kill()
             one.wait()
     lines = [line for line in capsys.readouterr().out.splitlines() if f"HICCUP core {core} woke" in line]
     assert any("ms late; other processes held it for " in line for line in lines), lines
+    assert any(f"busy{one.pid} (pid {one.pid}) ran on it" in line for one in busies for line in lines), lines
 
 
 def test_a_line_repeats_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..errors import InvalidArgumentError
 from ..system import channel_path, failed
 from . import monitor_curve as curve
-from .monitor_beats import Own, Sinks, Watched, halted
+from .monitor_beats import Own, Sinks, Watched, halted, running
 from .monitor_causes import happened, process, steals, stolen, text
 from .monitor_lines import Lines
 from .monitor_workers import NO_ANSWER, ONE_WAY, STOPPED, Continued, Sample, Worker, hiccups
@@ -139,7 +139,8 @@ class Monitor:
         self.channels: list[Watched] = []
         self._outliers: deque[tuple[int, int, int]] = deque(maxlen=1000)
         """(when it ended, how late, core)"""
-        self._steals = steals()
+        self._steals = deque([steals()], maxlen=3)
+        """Of the last looks: what a worker reports now may have happened before the last one."""
         self._self = process(os.getpid())
 
     @contextlib.contextmanager
@@ -166,6 +167,7 @@ class Monitor:
             for channel in self.channels:
                 channel.close()
             signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGCONT, signal.SIG_DFL)
 
     def run(self) -> None:
         """Runs until the time is over. KeyboardInterrupt."""
@@ -195,7 +197,8 @@ class Monitor:
                 for channel in self.channels:
                     channel.look(now)
                 self._workers_live()
-                self._steals, self._self = steals(), process(os.getpid())
+                self._steals.append(steals())
+                self._self = process(os.getpid())
             if now >= report:
                 report = max(report + interval, now)
                 self._report()
@@ -250,7 +253,8 @@ class Monitor:
             self._outliers.popleft()
         self._outliers.append((sample.at, sample.value, core))
         reasons = [f"other processes held it for {text(sample.delay)}"] if sample.delay > 0 else []
-        reasons += stolen(self._steals, steals(), [core])
+        reasons += running(self.channels, core)
+        reasons += stolen(self._steals[0], steals(), [core])
         reasons += self._coincided(sample)
         why = ", ".join(reasons) or "no cause is visible: an interrupt, a sleep state, or the machine below"
         self.lines.add(f"core.{core}", f"HICCUP core {core} woke {text(sample.value)} late; {why}", sample.value)
@@ -265,7 +269,7 @@ class Monitor:
         way = "one-way" if sample.flags & ONE_WAY else "both-ways"
         self.records.add(f"probe.{way}", sample.value)
         if sample.value > self.threshold:
-            why = ", ".join([*self._coincided(sample), *stolen(self._steals, steals())]) or "no cause is visible"
+            why = ", ".join([*self._coincided(sample), *stolen(self._steals[0], steals())]) or "no cause is visible"
             self.lines.add(f"probe.{way}", f"PROBE {way.replace('-', ' ')}: {text(sample.value)}; {why}", sample.value)
 
     def _coincided(self, sample: Sample) -> list[str]:
@@ -277,7 +281,7 @@ class Monitor:
     def _own_line(self, gap: int, was_stopped: bool) -> None:
         now = process(os.getpid())
         why = "it was stopped by a signal" if was_stopped else ", ".join(
-            [*happened(self._self, now), *stolen(self._steals, steals())]
+            [*happened(self._self, now), *stolen(self._steals[0], steals())]
         )  # fmt: skip
         self.lines.add("monitor", f"MONITOR itself did not run for {text(gap)}: {why}; "
                        "it judges no heartbeat by this time", gap)  # fmt: skip

@@ -130,9 +130,7 @@ class Watched:
             at = process(one.pid)
             known = self.beating.get(number)
             if known is None:
-                self.beating[number] = known = Beating(
-                    one, one.beats, now, self.own.missed, one.beats, at, stolen_now
-                )
+                self.beating[number] = known = Beating(one, one.beats, now, self.own.missed, one.beats, at, stolen_now)
                 if self._gone(known, at) is not None:  # it died before the monitor came
                     self._judge(known, now, at)
             elif known.beats != known.seen:
@@ -216,9 +214,18 @@ def same(one: HeartbeatStats | None, other: HeartbeatStats) -> bool:
     return one is not None and (one.name, one.pid, one.started_at) == (other.name, other.pid, other.started_at)
 
 
+def processes(channels: Iterable[Watched]) -> Iterator[tuple[str, Process]]:
+    """Yields the processes of heartbeats and of owners, with their names."""
+    for pid, name in {pid: name for channel in channels for pid, name in channel.pids()}.items():
+        if pid > 0:
+            yield f"{name or 'a process'} (pid {pid})", process(pid)
+
+
 def halted(channels: Iterable[Watched]) -> list[str]:
     """Says which processes of the channels are stopped now."""
-    named = {pid: name for channel in channels for pid, name in channel.pids()}
-    states = ((pid, name, process(pid)) for pid, name in named.items() if pid > 0)
-    return [f"{name or 'a process'} (pid {pid}) was {at.state}" for pid, name, at in states if at.letter in HALTED]
+    return [f"{who} was {at.state}" for who, at in processes(channels) if at.letter in HALTED]
 
+
+def running(channels: Iterable[Watched], core: int) -> list[str]:
+    """Says which processes of the channels run on this core now."""
+    return [f"{who} ran on it" for who, at in processes(channels) if at.letter == "R" and at.core == core]

@@ -7,6 +7,7 @@ through a pipe, and ends after the monitor.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import struct
@@ -144,6 +145,8 @@ def hiccups(core: int, interval: int, threshold: int) -> Callable[[Sender], None
 
     def work(sender: Sender) -> None:
         os.sched_setaffinity(0, {core})
+        with contextlib.suppress(OSError), open("/proc/self/timerslack_ns", "w") as file:
+            file.write("1")  # by default the kernel may wake a process 50 us later
         continued = Continued()
         me = os.getpid()
         clock, sleep, add = time.monotonic_ns, time.sleep, sender.add
