@@ -19,6 +19,8 @@ static_assert(sizeof(Quote) == 32);
 
 constexpr std::int64_t probe = 0;
 constexpr std::int64_t the_end = -1;
+/// The sequence of a message whose answer has, as its quantity, when pong received it, in ns of CLOCK_MONOTONIC.
+constexpr std::int64_t timed = -2;
 
 inline Quote quote(std::int64_t sequence, std::int64_t send_time) noexcept {
     return {sequence, send_time, 100.0 + static_cast<double>(sequence % 1000) / 8.0, sequence * 10};
@@ -95,7 +97,7 @@ void pong(const Options& options) {
                 ended = true;
                 return;
             }
-            head.quantity = -head.quantity;
+            head.quantity = head.sequence == timed ? now_ns() : -head.quantity;
             if (message.size() == sizeof head) {
                 while (side.publisher().offer(flyring::bytes_of(head)) == flyring::back_pressured) side.waiter().idle();
                 return;

@@ -242,6 +242,10 @@ class Look:
             return 0
         return self.memory.load32(at) if size == 4 else self.memory.load64(at)
 
+    def counter_value(self, number: int) -> int:
+        """Returns the value of an allocated counter, which ``counters`` has yielded."""
+        return self.memory.load64(self.header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * number)
+
     def counters(self) -> Iterator[CounterStats]:
         """Walks the allocated counters (spec 8)."""
         header, memory = self.header, self.memory

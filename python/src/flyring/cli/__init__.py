@@ -16,6 +16,7 @@ from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
 from . import metrics as measuring
+from . import monitor as monitoring
 from . import ping as pinging
 from . import top as topping
 from .call import call
@@ -103,6 +104,8 @@ def run(options: argparse.Namespace) -> int:
             return pinging.ping(options)
         case "doctor":
             return doctor(options.folder, options.json)
+        case "monitor":
+            return monitoring.monitor(options)
         case "top":
             return run_top(options)
         case _:
@@ -138,6 +141,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     pinging.add_arguments(command("ping", "measure round trips to another process; status 1 if it does not answer"))
     topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
+    monitoring.add_arguments(
+        line_command("monitor", "watch hiccups of cores, heartbeats and probes; status 1 if a heartbeat is missed")
+    )
     one = command("ls", "list the channels of a folder; status 1 if a .ring file is not a valid channel")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one = command("info", "show header, slots, positions and counters; status 1 if the header is not valid")

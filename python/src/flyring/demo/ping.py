@@ -17,6 +17,8 @@ PATTERN = bytes(range(256)) * 2
 PROBE_INTERVAL = 0.05
 PROBE = 0
 STOP = -1
+TIMED = -2
+"""The sequence of a message whose answer has, as its quantity, when pong received it, in ns of CLOCK_MONOTONIC."""
 FIELDS = ("sequence", "send_time", "price", "quantity")
 
 
@@ -143,7 +145,7 @@ def pong(options: argparse.Namespace, publisher: Publisher, subscriber: Subscrib
             sequence, send_time, price, quantity = unpack(message)
             if sequence == STOP:
                 return
-            answer = pack(sequence, send_time, price, -quantity)
+            answer = pack(sequence, send_time, price, time.monotonic_ns() if sequence == TIMED else -quantity)
             if len(message) != 32:
                 answer += message.data[MESSAGE.size :]
             publish(answer, 1, timeout)

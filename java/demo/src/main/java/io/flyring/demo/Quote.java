@@ -10,6 +10,8 @@ final class Quote {
     static final int PRICE = 16;
     static final int QUANTITY = 24;
     static final int FILLER = 32;
+    /** The sequence of a message whose answer has, as its quantity, when pong received it, in ns of CLOCK_MONOTONIC. */
+    static final long TIMED = -2;
 
     private Quote() {
     }
@@ -32,12 +34,13 @@ final class Quote {
         }
     }
 
-    /** The same message with its quantity negated. */
+    /** The same message with its quantity negated, or with the time if the sequence is {@link #TIMED}. */
     static void answer(PayloadBuffer question, PayloadBuffer answer, int size) {
         answer.putLong(SEQUENCE, question.getLong(SEQUENCE));
         answer.putLong(SEND_TIME, question.getLong(SEND_TIME));
         answer.putLong(PRICE, question.getLong(PRICE));
-        answer.putLong(QUANTITY, -question.getLong(QUANTITY));
+        boolean timed = question.getLong(SEQUENCE) == TIMED;
+        answer.putLong(QUANTITY, timed ? System.nanoTime() : -question.getLong(QUANTITY));
         if (size > FILLER) {
             answer.putBytes(FILLER, question, FILLER, size - FILLER);
         }

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heartbeats of a channel, as ``flyring monitor`` watches them: intervals, and verdicts on the threads that miss
+their promise. The time in which the monitor itself did not run counts for no verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..errors import FlyringError
+from ..stats import HeartbeatStats, Look, Stats
+from ..system import channel_path
+from .image import Image, open_image
+from .monitor_causes import GONE, HALTED, Process, happened, process, steals, stolen, text
+from .top_model import title
+
+SLACK = 2
+"""A heartbeat is late when its promise has passed by this many looks of the monitor."""
+
+
+@dataclass
+class Own:
+    """What the monitor knows about itself: for how long it did not look when it should have, in ns, in all."""
+
+    missed: int = 0
+
+
+@dataclass
+class Beating:
+    """A heartbeat, and what is known since its last beat."""
+
+    stats: HeartbeatStats
+    beats: int
+    last: int
+    """When the number of beats was last seen to grow, in ns of CLOCK_MONOTONIC."""
+    missed: int
+    """``Own.missed`` at that time."""
+    seen: int
+    """The number of beats at the last slow look."""
+    process: Process
+    steals: dict[int, int]
+    verdict: str = ""
+    """"": it beats. Else ``tardy``, ``stopped`` or ``dead``."""
+    began: bool = False
+    """Whether a beat was seen; the interval before the first one is not known."""
+
+    def quiet(self, now: int, own: Own) -> int:
+        """Returns for how long it did not beat while the monitor looked, in ns."""
+        return now - self.last - (own.missed - self.missed)
+
+
+@dataclass
+class Sinks:
+    """Where the measured values and the lines go."""
+
+    record: Callable[[str, int], object]
+    line: Callable[[str, str, float], object]
+    threshold: int
+    hiccups: Callable[[int, int], Iterable[str]]
+    """Says which cores woke late in this time."""
+
+
+@dataclass
+class Watched:
+    """A channel. It is opened for reading only, and again when its name has got another file."""
+
+    name: str
+    own: Own
+    tick: int
+    sinks: Sinks
+    stats: Stats | None = None
+    beating: dict[int, Beating] = field(default_factory=dict)
+    _image: Image | None = None
+    _look: Look | None = None
+    _file: tuple[int, int] = (0, 0)
+    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __post_init__(self) -> None:
+        self.path = channel_path(self.name)
+        self.title = title(self.path)
+        self.open()
+
+    def open(self) -> None:
+        """Raises FlyringError if there is no valid channel."""
+        self.close()
+        image = self._open.enter_context(open_image(self.path))
+        if image.problem is not None:
+            raise image.problem
+        status = os.fstat(image.file.fileno()) if image.file else os.stat(self.path)
+        self._file = status.st_dev, status.st_ino
+        self._image, self._look = image, image.look()
+
+    def close(self) -> None:
+        self._look = None
+        self._open.close()
+        self.beating.clear()
+
+    def pids(self) -> Iterator[tuple[int, str]]:
+        """Yields (pid, name) of heartbeats and of live owners."""
+        for one in self.beating.values():
+            yield one.stats.pid, one.stats.name
+        if self.stats is not None:
+            for slot in (*self.stats.publishers, *self.stats.subscribers):
+                if slot.state == "live":
+                    yield slot.pid, slot.name
+
+    def glance(self, now: int) -> None:
+        """Reads the counters of the known heartbeats. Cheap: this comes often."""
+        if self._look is None:
+            return
+        for one in self.beating.values():
+            beats = self._look.counter_value(one.stats.id)
+            if beats != one.beats:
+                self._grew(one, beats, now)
+            elif not one.verdict and 0 < one.stats.interval < one.quiet(now, self.own) - SLACK * self.tick:
+                self._judge(one, now, process(one.stats.pid))
+
+    def look(self, now: int) -> None:
+        """Takes the channel's stats, and looks at the processes of the heartbeats."""
+        if not self._still_there() or self._look is None:
+            return
+        self.stats = self._look.stats(self.path)
+        found = {one.id: one for one in self.stats.heartbeats}
+        for number in [k for k, one in self.beating.items() if not same(found.get(k), one.stats)]:
+            del self.beating[number]
+        stolen_now = steals()
+        for number, one in found.items():
+            at = process(one.pid)
+            known = self.beating.get(number)
+            if known is None:
+                self.beating[number] = known = Beating(one, one.beats, now, self.own.missed, one.beats, at, stolen_now)
+                if self._gone(known, at) is not None:  # it died before the monitor came
+                    self._judge(known, now, at)
+            elif known.beats != known.seen:
+                known.seen, known.process, known.steals = known.beats, at, stolen_now
+            elif known.quiet(now, self.own) > SLACK * self.tick and self._verdict(known, at) != "tardy":
+                self._judge(known, now, at)
+
+    def _still_there(self) -> bool:
+        """Notices that the channel's name was removed, or has another file now."""
+        try:
+            status = os.stat(self.path, follow_symlinks=False)
+            if (status.st_dev, status.st_ino) == self._file and self._look is not None:
+                return True
+            self.open()
+        except (FlyringError, OSError):
+            if self._look is not None:
+                self.sinks.line(f"channel {self.title}", f"GONE {self.title}: the channel has no valid file now", 0)
+            self.close()
+            self._file = (0, 0)
+            return False
+        self.sinks.line(f"channel {self.title}", f"REPLACED {self.title}: another channel has the name now", 0)
+        return True
+
+    def _grew(self, one: Beating, beats: int, now: int) -> None:
+        interval, quiet = now - one.last, one.quiet(now, self.own)
+        if one.began and self.own.missed == one.missed:  # else the monitor did not see the whole interval
+            self.sinks.record(f"beat.{self.title}.{one.stats.name}", interval)
+        who = self._who(one)
+        if one.verdict:
+            self.sinks.line(f"{who} again", f"BEATS {who} again, after {text(quiet)}; it was {one.verdict}", quiet)
+        elif one.began and quiet > max(self.sinks.threshold, one.stats.interval):
+            why = self._why(one, now, process(one.stats.pid))
+            self.sinks.line(f"{who} interval", f"LATE {who}: {text(quiet)} between two beats; {why}", quiet)
+        one.beats, one.last, one.missed, one.verdict, one.began = beats, now, self.own.missed, "", True
+
+    def _judge(self, one: Beating, now: int, at: Process) -> None:
+        verdict = self._verdict(one, at)
+        if verdict == one.verdict:
+            return
+        one.verdict = verdict
+        quiet = one.quiet(now, self.own)
+        who = self._who(one)
+        promise = f", promised {text(one.stats.interval)}" if one.stats.interval > 0 else ""
+        head = f"{verdict.upper()} {who}: no beat for {text(quiet)}{promise}"
+        reason = self._gone(one, at) if verdict == "dead" else self._why(one, now, at)
+        self.sinks.line(f"{who} {verdict}", f"{head}; {reason}", quiet)
+
+    def _verdict(self, one: Beating, at: Process) -> str:
+        if self._gone(one, at) is not None:
+            return "dead"
+        return "stopped" if at.letter in HALTED else "tardy"
+
+    def _gone(self, one: Beating, at: Process) -> str | None:
+        """Returns why the process will not beat again; None if it may. A slot that it owns is locked in the kernel, and
+        so proves that it lives, also in another pid namespace."""
+        slots = [
+            slot
+            for slot in ((*self.stats.publishers, *self.stats.subscribers) if self.stats else ())
+            if slot.pid == one.stats.pid
+        ]
+        if any(slot.state == "live" for slot in slots):
+            return None
+        if at.letter in GONE:
+            return "it ended, and its parent has not noticed" if at.letter else "there is no such process"
+        if at.started > one.stats.started_at + 1_000_000_000 and one.stats.started_at > 0:
+            return "another process has its pid now"
+        return None
+
+    def _why(self, one: Beating, now: int, at: Process) -> str:
+        found = [f"the process is {at.state}" if at.letter else "the process cannot be seen here"]
+        found += happened(one.process, at)
+        found += stolen(one.steals, steals())
+        found += self.sinks.hiccups(one.last, now)
+        return ", ".join(found)
+
+    def _who(self, one: Beating) -> str:
+        return f"{one.stats.name} of {self.title} (pid {one.stats.pid})"
+
+
+def same(one: HeartbeatStats | None, other: HeartbeatStats) -> bool:
+    return one is not None and (one.name, one.pid, one.started_at) == (other.name, other.pid, other.started_at)
+
+
+def processes(channels: Iterable[Watched]) -> Iterator[tuple[str, Process]]:
+    """Yields the processes of heartbeats and of owners, with their names."""
+    for pid, name in {pid: name for channel in channels for pid, name in channel.pids()}.items():
+        if pid > 0:
+            yield f"{name or 'a process'} (pid {pid})", process(pid)
+
+
+def halted(channels: Iterable[Watched]) -> list[str]:
+    """Says which processes of the channels are stopped now."""
+    return [f"{who} was {at.state}" for who, at in processes(channels) if at.letter in HALTED]
+
+
+def running(channels: Iterable[Watched], core: int) -> list[str]:
+    """Says which processes of the channels run on this core now."""
+    return [f"{who} ran on it" for who, at in processes(channels) if at.letter == "R" and at.core == core]
