@@ -113,8 +113,10 @@ final class Child {
 
     /** Watches a stretch and a heartbeat of 2 s that never end, and prints what the watchdog tells. */
     private static void watch(Channel channel) throws IOException, InterruptedException {
-        Watchdog watchdog = new Watchdog(channel, missed -> System.out.println(missed.kind() + " " + missed.label() + " "
-            + missed.times() + " " + missed.late() / 1_000_000), Duration.ofMillis(50), Duration.ZERO);
+        Watchdog watchdog = new Watchdog(channel,
+            missed -> System.out.println(missed.kind() + " " + missed.label() + " " + missed.times() + " "
+                + missed.late() / 1_000_000),
+            Duration.ofMillis(50), Duration.ZERO);
         Canary canary = new Canary(watchdog, "stretch", Duration.ofSeconds(2));
         Heartbeat heart = new Heartbeat(channel, "loop", Duration.ofSeconds(2));
         canary.begin();

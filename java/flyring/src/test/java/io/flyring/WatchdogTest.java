@@ -377,7 +377,8 @@ class WatchdogTest {
         assertEquals("flyring: watchdog of process 7 slept 1.500 s too long; that time counts against no thread",
             new Missed(Missed.Kind.WATCHDOG, "watchdog", 7, 100_000_000, 1_500_000_000, 1, false, "").toString());
         String written = standardError(() -> {
-            try (Channel one = channel(); Watchdog watchdog = new Watchdog(one)) {
+            try (Channel one = channel();
+                 Watchdog watchdog = new Watchdog(one)) {
                 run(new Canary(watchdog, "parse", millis(1)), 5);
             }
         });
