@@ -21,6 +21,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -338,11 +339,12 @@ class WatchdogTest {
     void aCallbackThatThrows() throws Exception {
         Told told = new Told();
         String written = standardError(() -> {
+            Consumer<Missed> addAndThrow = missed -> {
+                told.add(missed);
+                throw new IllegalStateException("thrown by the callback");
+            };
             try (Channel one = channel(); Heartbeat heart = new Heartbeat(one, "loop", millis(50));
-                 Watchdog watchdog = new Watchdog(one, missed -> {
-                     told.add(missed);
-                     throw new IllegalStateException("thrown by the callback");
-                 }, OFTEN, Duration.ZERO)) {
+                 Watchdog watchdog = new Watchdog(one, addAndThrow, OFTEN, Duration.ZERO)) {
                 until(() -> told.hearts().size() >= 2);
             }
         });
@@ -377,8 +379,7 @@ class WatchdogTest {
         assertEquals("flyring: watchdog of process 7 slept 1.500 s too long; that time counts against no thread",
             new Missed(Missed.Kind.WATCHDOG, "watchdog", 7, 100_000_000, 1_500_000_000, 1, false, "").toString());
         String written = standardError(() -> {
-            try (Channel one = channel();
-                 Watchdog watchdog = new Watchdog(one)) {
+            try (Channel one = channel(); Watchdog watchdog = new Watchdog(one)) {
                 run(new Canary(watchdog, "parse", millis(1)), 5);
             }
         });
