@@ -2,7 +2,7 @@
 package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -343,7 +343,8 @@ class WatchdogTest {
                 told.add(missed);
                 throw new IllegalStateException("thrown by the callback");
             };
-            try (Channel one = channel(); Heartbeat heart = new Heartbeat(one, "loop", millis(50));
+            try (Channel one = channel();
+                 Heartbeat heart = new Heartbeat(one, "loop", millis(50));
                  Watchdog watchdog = new Watchdog(one, addAndThrow, OFTEN, Duration.ZERO)) {
                 until(() -> told.hearts().size() >= 2);
             }
@@ -379,7 +380,8 @@ class WatchdogTest {
         assertEquals("flyring: watchdog of process 7 slept 1.500 s too long; that time counts against no thread",
             new Missed(Missed.Kind.WATCHDOG, "watchdog", 7, 100_000_000, 1_500_000_000, 1, false, "").toString());
         String written = standardError(() -> {
-            try (Channel one = channel(); Watchdog watchdog = new Watchdog(one)) {
+            try (Channel one = channel();
+                 Watchdog watchdog = new Watchdog(one)) {
                 run(new Canary(watchdog, "parse", millis(1)), 5);
             }
         });
@@ -393,6 +395,6 @@ class WatchdogTest {
             assertEquals(0, stretch.times());
             assertEquals(0, stretch.started());
         }
-        assertFalse(Canary.OFF.thread() != null);
+        assertNull(Canary.OFF.thread());
     }
 }
