@@ -58,6 +58,7 @@ SUBJECTS = {
     "wait_survivors": ("what ends or disturbs a wait: close, evict, fork, the dead", ALL),
     "wait_set": ("waiting for many subscribers and publishers", ALL),
     "waiting": ("sleeping until a message or room is there, and being woken", ALL),
+    "watchdog": ("what runs late is named: heartbeats, stretches of code, the watchdog itself", ALL),
 }
 
 # language: base names, as regular expressions, of subjects that only this language has

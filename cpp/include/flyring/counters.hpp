@@ -20,6 +20,10 @@
 
 namespace flyring {
 
+namespace detail {
+class Watch;
+}
+
 /// One counter of a channel: a signed 64-bit value that wraps on overflow, shared by any number of processes and
 /// threads. Thread-safe. Everything but id() throws Closed if the channel was closed, or if any process freed the
 /// counter. Writing throws AccessDenied if the channel is read-only. (spec/channel.md 4.8 and 8)
@@ -166,6 +170,17 @@ class Counters {
   private:
     friend class Channel;
     friend class Heartbeat;
+    friend class detail::Watch;
+    /// The counters that are heartbeats.
+    std::vector<HeartbeatStats> heartbeats() const {
+        Stats found;
+        state_->check_open();
+        walk([&](const Counter& counter) {
+            found.counters.push_back(counter.stats());
+            return true;
+        });
+        return found.heartbeats();
+    }
     Counter allocate_alone(const std::string& label, std::int32_t type_id, Bytes key);
     explicit Counters(std::shared_ptr<detail::ChannelState> state) noexcept : state_(std::move(state)) {}
 

@@ -24,4 +24,5 @@
 #include "flyring/subscriber.hpp"
 #include "flyring/wait.hpp"
 #include "flyring/wait_set.hpp"
+#include "flyring/watchdog.hpp"
 #include "flyring/worker.hpp"

@@ -62,6 +62,7 @@ from .stats import CounterStats, GateStats, HeartbeatStats, JobStats, PublisherS
 from .subscriber import Subscriber
 from .system import channel_path
 from .wait import Wait
+from .watchdog import Canary, Missed, Watchdog
 from .worker import Worker
 
 __version__: str
@@ -74,6 +75,7 @@ __all__ = [
     "BadMessageError",
     "BusyError",
     "Call",
+    "Canary",
     "CancelledError",
     "Channel",
     "ChannelDiffersError",
@@ -103,6 +105,7 @@ __all__ = [
     "LossySubscriber",
     "Message",
     "MessageTooLargeError",
+    "Missed",
     "NoFreeSlotError",
     "NoSpaceError",
     "NoSuchChannelError",
@@ -130,6 +133,7 @@ __all__ = [
     "ViewAliveError",
     "Wait",
     "WaitSet",
+    "Watchdog",
     "WhenLapped",
     "Worker",
     "channel_path",

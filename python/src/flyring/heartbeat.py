@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from uuid import UUID
 
 from . import layout
 from .counters import Counter
@@ -18,6 +22,17 @@ if TYPE_CHECKING:
 
 TYPE_ID = layout.COUNTER_METADATA_TYPE_HEARTBEAT
 
+HEARTS: weakref.WeakValueDictionary[tuple[UUID, int, int], Heartbeat] = weakref.WeakValueDictionary()
+"""The heartbeats of this process, by channel, counter and its registration id, for watchdogs."""
+
+
+def running(channel: UUID, counter: Counter) -> int | None:
+    """Returns the identity of the thread of this process that made the heartbeat; None if there is none."""
+    heart = HEARTS.get((channel, counter.id, counter._registration))
+    if heart is None or heart._pid != os.getpid() or not heart._thread.is_alive():
+        return None
+    return heart._thread.ident
+
 
 class Heartbeat:
     """A counter of the channel by which one thread shows that it runs.
@@ -27,7 +42,7 @@ class Heartbeat:
     same name frees it, and then ``beat()`` of an older one raises ClosedError.
     """
 
-    __slots__ = ("_counter", "beats", "interval", "name")
+    __slots__ = ("__weakref__", "_counter", "_pid", "_thread", "beats", "interval", "name")
 
     def __init__(self, channel: Channel, name: str, interval: float = 1.0) -> None:
         """``name``: the thread's name, valid as a channel's name. ``interval``: the longest time between two beats
@@ -47,6 +62,9 @@ class Heartbeat:
         identity = channel._attached.identity
         key = HEARTBEAT_KEY.pack(identity.process_id(), round(interval * 1e9), identity.wall_clock())
         self._counter: Counter = counters.allocate(name, TYPE_ID, key)
+        self._pid = os.getpid()
+        self._thread = threading.current_thread()
+        HEARTS[channel.id, self._counter.id, self._counter._registration] = self
         self.name = name
         self.interval = interval
         self.beats = 0

@@ -25,6 +25,11 @@ public final class Counter {
         return counters.registration(id) == registration;
     }
 
+    /** Whether both are the same allocation, if they are of the same channel. */
+    boolean isSame(Counter other) {
+        return id == other.id && registration == other.registration;
+    }
+
     ClosedException freed() {
         return new ClosedException("Counter " + id + " was freed. Allocate or find it again.");
     }

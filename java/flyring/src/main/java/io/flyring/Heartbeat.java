@@ -4,6 +4,8 @@ package io.flyring;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
+import java.util.Map;
+import java.util.WeakHashMap;
 import java.util.regex.Pattern;
 
 /**
@@ -14,6 +16,9 @@ import java.util.regex.Pattern;
  */
 public final class Heartbeat implements AutoCloseable {
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]{1," + Layout.MAX_NAME_LENGTH + "}");
+
+    /** The heartbeats of this process that were not closed, for watchdogs. */
+    private static final Map<Heartbeat, Thread> OPEN = new WeakHashMap<>();
 
     private final Channel channel;
     private final Memory memory;
@@ -64,6 +69,21 @@ public final class Heartbeat implements AutoCloseable {
         this.at = counters.value(counter.id()) + Layout.COUNTER_VALUE_VALUE;
         this.name = name;
         this.interval = interval;
+        synchronized (OPEN) {
+            OPEN.put(this, Thread.currentThread());
+        }
+    }
+
+    /** The thread of this process that made the heartbeat of this counter; null if there is none. */
+    static Thread threadOf(Channel channel, Counter counter) {
+        synchronized (OPEN) {
+            return OPEN.entrySet().stream().filter(each -> each.getKey().isOf(channel, counter))
+                .map(Map.Entry::getValue).filter(Thread::isAlive).findAny().orElse(null);
+        }
+    }
+
+    private boolean isOf(Channel of, Counter other) {
+        return counter.isSame(other) && channel.id().equals(of.id());
     }
 
     private static void freeLeftover(Counter each, String name) {
@@ -129,6 +149,9 @@ public final class Heartbeat implements AutoCloseable {
     /** Frees the counter. A second close does nothing. */
     @Override
     public void close() {
+        synchronized (OPEN) {
+            OPEN.remove(this);
+        }
         try {
             counter.free();
         } catch (ClosedException freedBefore) {

@@ -42,6 +42,10 @@ final class Child {
                 return;
             }
             case "beat" -> beat(Channel.open(arguments[1]));
+            case "watch" -> {
+                watch(Channel.open(arguments[1]));
+                return;
+            }
             case "batch" -> batch(Channel.open(arguments[1]).publisher("mortal"));
             case "subscribe" -> Channel.open(arguments[1]).subscriber("mortal", false);
             case "keep" -> keep(Channel.open(arguments[1]).subscriber("mortal", true));
@@ -105,6 +109,21 @@ final class Child {
         for (int i = 0; i < 5; i++) {
             heart.beat();
         }
+    }
+
+    /** Watches a stretch and a heartbeat of 2 s that never end, and prints what the watchdog tells. */
+    private static void watch(Channel channel) throws IOException, InterruptedException {
+        Watchdog watchdog = new Watchdog(channel,
+            missed -> System.out.println(missed.kind() + " " + missed.label() + " " + missed.times() + " "
+                + missed.late() / 1_000_000),
+            Duration.ofMillis(50), Duration.ZERO);
+        Canary canary = new Canary(watchdog, "stretch", Duration.ofSeconds(2));
+        Heartbeat heart = new Heartbeat(channel, "loop", Duration.ofSeconds(2));
+        canary.begin();
+        Thread.sleep(200);
+        System.out.println("ready");
+        System.in.read();
+        heart.close();
     }
 
     /** Answers requests by their own bytes; hangs in a request that asks for it, and dies in request {@code dieAt}. */
