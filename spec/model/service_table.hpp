@@ -59,14 +59,13 @@ enum class Mutant {
 struct Scenario {
     const char* name;
     bool least;  // at least once
-    // of each client, over all its owners: c a call, d one with a deadline, s a
-    // stream, t one with a deadline, x one that is cancelled
+    // of each client, over all its owners: c a call, d one with a deadline, s a stream, t one with a deadline, x one
+    // that is cancelled
     const char* plan[2];
     int places, outstanding;  // records of a ring; max_outstanding
     int kills, client_kills, evicts, client_evicts, client_closes, losses, expiries;
-    bool keeps,
-        slow;    // handlers may keep requests; no progress relies on client 0
-    bool large;  // only with --large
+    bool keeps, slow;  // handlers may keep requests; no progress relies on client 0
+    bool large;        // only with --large
 };
 inline const Scenario scenarios[] = {
     {"calls", false, {"cc", ""}, 1, 2, 0, 0, 0, 0, 0, 0, 0, true, false, false},
@@ -132,9 +131,7 @@ inline const Row<Mutant> rows[] = {
     {Mutant::gate_passes, "service poll 8", "at least once: the gate passes a request that is not answered", "S5", "",
      "least: killed, kept"},
     {Mutant::reply_no_epoch, "service reply 1", "the epoch is not compared", "",
-     "its calls have ended, and their sequences are not used again; for a "
-     "server that lost its locks",
-     "evicted"},
+     "its calls have ended, and their sequences are not used again; for a server that lost its locks", "evicted"},
     {Mutant::reply_client, "service reply 2", "the client's epoch and closed are not looked at", "",
      "the client compares its epoch with the reply's: saves work", "client closed and killed"},
     {Mutant::reply_waits, "service reply 3", "waits for room", "S5", "", "two clients, one slow"},

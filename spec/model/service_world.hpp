@@ -16,26 +16,22 @@ constexpr int stream_items = 2;  // of a stream, each after the first needs more
 enum Operation : int8_t { call_operation, cancel_operation, credit_operation };
 enum Status : int8_t { ok, error_status, expired_status, not_run_status };
 struct Request {
-    int8_t operation, sequence, client_epoch, server_epoch,
-        id;  // id: truth, which call it is
+    int8_t operation, sequence, client_epoch, server_epoch, id;  // id: truth, which call it is
 };
 struct Reply {
     int8_t client_epoch, sequence, status, more, repeat, id;
 };
-// The two rings of a client, and its slots. A position is an index; what lies
-// below a gate may be overwritten.
+// The two rings of a client, and its slots. A position is an index; what lies below a gate may be overwritten.
 struct Place {
     Request request[max_requests];
     Reply reply[max_replies];
-    int8_t requests, replies;  // published
-    int8_t gate, taken_end, reply_gate, epoch, closed,
-        owner;  // owner: 1 if the slots' locks are held
+    int8_t requests, replies;                                  // published
+    int8_t gate, taken_end, reply_gate, epoch, closed, owner;  // owner: 1 if the slots' locks are held
 };
 
 enum CallState : int8_t { unused, outstanding, abandoned, ended };
 struct Call {
-    int8_t state, sequence, id, position, items, owed,
-        cancel;  // owed: credit to be given; cancel: to be published
+    int8_t state, sequence, id, position, items, owed, cancel;  // owed: credit to be given; cancel: to be published
 };
 struct Client {
     int8_t pc, alive, epoch, cursor, known, e, held, replies, taken_end, back, blocked, calls, tried;
@@ -56,9 +52,8 @@ struct State {
     Place place[max_clients];
     Client client[max_clients];
     Server server[max_servers];
-    int8_t epoch, serving, lock,
-        control;     // of slot 0; lock: which server, or a client that tries it
-    int8_t refused;  // a server was refused a lock that no process has
+    int8_t epoch, serving, lock, control;  // of slot 0; lock: which server, or a client that tries it
+    int8_t refused;                        // a server was refused a lock that no process has
     int8_t kills, client_kills, evicts, client_evicts, client_closes, losses, expiries;
     // truth, by call
     int8_t next[max_clients], runs[max_ids], handed[max_ids], end[max_ids], answered_not_run[max_ids], items[max_ids],
@@ -118,8 +113,7 @@ class World : public Search<State> {
     static bool lives_server(const State& s, int i) {
         return s.server[i].alive && s.lock == i && s.epoch == s.server[i].epoch && s.server[i].pc > take_done;
     }
-    /// Whether the lock is held by the server whose epoch is e. A client that
-    /// tries it counts as one.
+    /// Whether the lock is held by the server whose epoch is e. A client that tries it counts as one.
     static bool owner_at(const State& s, int e) {
         return s.lock == trier || (s.lock != none && s.server[s.lock].epoch == e);
     }
