@@ -215,6 +215,18 @@ def test_it_writes_nothing(channel: Channel, folder: Path, capsys: pytest.Captur
     assert "nothing was measured" in capsys.readouterr().out
 
 
+def test_read_permission_is_enough(child: Callable[..., Child], run: Callable[..., Running], folder: Path) -> None:
+    beating(child)
+    monitor = run()
+    monitor.until("beat.c.loop")
+    proc, ring = Path(f"/proc/{monitor.process.pid}"), str(folder / "c.ring")
+    mapped = [line.split()[1] for line in (proc / "maps").read_text().splitlines() if line.endswith(ring)]
+    assert mapped and set(mapped) == {"r--s"}
+    opened = [fd.name for fd in (proc / "fd").iterdir() if str(fd.readlink()) == ring]
+    flags = [int(re.findall(r"flags:\t(\d+)", (proc / "fdinfo" / fd).read_text())[0], 8) for fd in opened]
+    assert flags and all(one & os.O_ACCMODE == os.O_RDONLY for one in flags)
+
+
 def test_the_log_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "m.hlog"
     before = time.time()
