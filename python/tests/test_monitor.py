@@ -358,9 +358,22 @@ def test_probes_go_one_way_and_both(program: str, capsys: pytest.CaptureFixture[
     assert list(folder.iterdir()) == []  # the channel is gone
 
 
+def test_a_side_that_stops_answering_is_named(run: Callable[..., Running]) -> None:
+    answering = subprocess.Popen([*CLI, "ping", "--answer"])
+    try:
+        monitor = run("--probe")
+        monitor.until("probe.one-way")
+        os.kill(answering.pid, signal.SIGSTOP)
+        assert "NO ANSWER to a probe for 1" in monitor.until("NO ANSWER")
+        assert monitor.end() == 1
+    finally:
+        answering.kill()
+        answering.wait()
+
+
 def test_probes_without_an_answer(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert main(["monitor", "--hiccup", "0", "--probe", "--seconds", "2"]) == 1
-    assert "NO ANSWER to a probe for 1 s; does flyring ping --answer run?" in capsys.readouterr().out
+    assert "no probe was answered; does flyring ping --answer run?" in capsys.readouterr().out
     assert list(folder.iterdir()) == []
 
 
