@@ -207,6 +207,9 @@ class Monitor:
         """Prints the percentiles of the whole run, and draws them."""
         self._report(quiet=True)
         self.lines.close()
+        if self.options.probe and "probe.both-ways" not in self.records.tags:
+            self.fault = True
+            print("no probe was answered; does flyring ping --answer run?")
         everything = {tag: one.all for tag, one in sorted(self.records.tags.items())}
         if not everything:
             print("nothing was measured")

@@ -15,6 +15,10 @@ from ..demo.ping import MESSAGE, STOP, TIMED, content
 from ..errors import ChannelDiffersError, NoSuchChannelError
 from .monitor_workers import NO_ANSWER, ONE_WAY, Sender
 
+FIRST = 0.05
+"""Between two probes before the first answer, in seconds."""
+START = 10.0
+"""No answer at all is an outlier after this many seconds."""
 PATIENCE = 1.0
 """A probe without an answer after this many seconds is an outlier."""
 
@@ -57,12 +61,18 @@ def probes(name: str, interval: float) -> Callable[[Sender], None]:
 
 
 def ask(publisher: Publisher, subscriber: Subscriber, sender: Sender, interval: float) -> None:
-    """Sends probes until it is ended. A probe that finds no room, or no answer, is a record without a time."""
+    """Sends probes until it is ended. A probe that finds no room, or no answer, is a record without a time. Before the
+    first answer, which is not counted, the other side may take some seconds to start."""
+    give_up = time.monotonic() + START
+    while answer(subscriber, send(publisher), FIRST) is None:
+        if time.monotonic() > give_up:
+            sender.add(time.monotonic_ns(), round(START * 1e9), -1, NO_ANSWER)
+            give_up += START
     due = time.monotonic()
     while True:
         sent = time.monotonic_ns()
         try:
-            publisher.send(MESSAGE.pack(TIMED, sent, 1.0, 0), 1, PATIENCE)
+            sent = send(publisher)
             receipt = answer(subscriber, sent, PATIENCE)
         except BackPressuredError:
             receipt = None
@@ -75,6 +85,13 @@ def ask(publisher: Publisher, subscriber: Subscriber, sender: Sender, interval: 
             sender.add(now, now - sent)
         due = max(due + interval, time.monotonic())
         time.sleep(max(due - time.monotonic(), 0))
+
+
+def send(publisher: Publisher) -> int:
+    """Sends a probe, and returns its time. BackPressuredError."""
+    sent = time.monotonic_ns()
+    publisher.send(MESSAGE.pack(TIMED, sent, 1.0, 0), 1, PATIENCE)
+    return sent
 
 
 def answer(subscriber: Subscriber, sent: int, patience: float) -> int | None:
