@@ -62,8 +62,8 @@ class Told {
         }
         return found;
     }
-    std::vector<Missed> hearts() const { return of(Missed::Kind::HEARTBEAT); }
-    std::vector<Missed> canaries() const { return of(Missed::Kind::CANARY); }
+    std::vector<Missed> hearts() const { return of(Missed::Kind::heartbeat); }
+    std::vector<Missed> canaries() const { return of(Missed::Kind::canary); }
     Missed first(Missed::Kind kind) const {
         until([&] { return !of(kind).empty(); });
         const std::vector<Missed> found = of(kind);
@@ -102,7 +102,7 @@ TEST_F(Watchdogs, a_thread_that_misses_its_promise_is_named) {
     Missed missed;
     {
         const Watchdog watchdog(one, told.callback(), 20ms);
-        missed = told.first(Missed::Kind::HEARTBEAT);
+        missed = told.first(Missed::Kind::heartbeat);
         go_on = true;
         thread.join();
     }
@@ -129,7 +129,7 @@ TEST_F(Watchdogs, a_heartbeat_of_another_process_is_named) {
     });
     child.wait_until_ready();
     const Watchdog watchdog(one, told.callback(), 20ms);
-    const Missed missed = told.first(Missed::Kind::HEARTBEAT);
+    const Missed missed = told.first(Missed::Kind::heartbeat);
     EXPECT_EQ(missed.label, "loop");
     EXPECT_EQ(missed.pid, child.pid());
     EXPECT_EQ(missed.interval, 250ms);
@@ -145,7 +145,7 @@ TEST_F(Watchdogs, threads_that_beat_or_promise_nothing_are_not_named) {
         const Heartbeat late(one, "late", 50ms);
         const Watchdog watchdog(one, told.callback(), 20ms);
         for (const auto end = Clock::now() + 500ms; Clock::now() < end; std::this_thread::sleep_for(10ms)) heart.beat();
-        told.first(Missed::Kind::HEARTBEAT);
+        told.first(Missed::Kind::heartbeat);
     }
     std::set<std::string> labels;
     for (const Missed& missed : told.hearts()) labels.insert(missed.label);
@@ -157,7 +157,7 @@ TEST_F(Watchdogs, a_thread_that_beats_again_is_named_only_when_it_is_late_again)
     Told told;
     Heartbeat heart(one, "loop", 400ms);
     const Watchdog watchdog(one, told.callback(), 20ms, 0s);
-    told.first(Missed::Kind::HEARTBEAT);
+    told.first(Missed::Kind::heartbeat);
     heart.beat();
     std::this_thread::sleep_for(100ms);
     const std::size_t many = told.hearts().size();
@@ -179,7 +179,7 @@ TEST_F(Watchdogs, the_same_is_not_told_again_for_a_while) {
         const Watchdog watchdog(
             one,
             [&](const Missed& missed) {
-                if (missed.kind == Missed::Kind::HEARTBEAT) {
+                if (missed.kind == Missed::Kind::heartbeat) {
                     const std::lock_guard<std::mutex> guard(mutex);
                     at.push_back(Clock::now());
                 }
@@ -201,7 +201,7 @@ TEST_F(Watchdogs, a_slow_stretch_is_named_while_it_runs) {
         Watchdog watchdog(one, told.callback(), 20ms);
         Canary canary(watchdog, "parse", 50ms);
         const Canary::Stretch stretch = canary.begin();
-        missed = told.first(Missed::Kind::CANARY);
+        missed = told.first(Missed::Kind::canary);
     }
     EXPECT_EQ(missed.label, "parse");
     EXPECT_EQ(missed.pid, getpid());
@@ -224,7 +224,7 @@ TEST_F(Watchdogs, slow_stretches_are_named_when_they_have_ended) {
         std::this_thread::sleep_for(time);
     };
     run(5ms);
-    const Missed first = told.first(Missed::Kind::CANARY);
+    const Missed first = told.first(Missed::Kind::canary);
     for (const auto time : {3ms, 12ms, 3ms}) run(time);
     std::this_thread::sleep_for(100ms);
     EXPECT_EQ(told.canaries().size(), 1U);
@@ -411,13 +411,13 @@ TEST_F(Watchdogs, arguments) {
 }
 
 TEST_F(Watchdogs, the_line) {
-    const Missed heart{Missed::Kind::HEARTBEAT, "a\nb", 7, 1s, 250ms, 1, true, ""};
+    const Missed heart{Missed::Kind::heartbeat, "a\nb", 7, 1s, 250ms, 1, true, ""};
     EXPECT_EQ(heart.text(), "flyring: a b of process 7 has not beaten for 1.250 s; it promises a beat every 1.000 s");
-    const Missed runs{Missed::Kind::CANARY, "parse", 7, 1ms, 500us, 1, true, "  a stack"};
+    const Missed runs{Missed::Kind::canary, "parse", 7, 1ms, 500us, 1, true, "  a stack"};
     EXPECT_EQ(runs.text(), "flyring: parse of process 7 has run for 1.500 ms; expected 1.000 ms\n  a stack");
-    const Missed ended{Missed::Kind::CANARY, "parse", 7, 1ms, 500us, 3, false, ""};
+    const Missed ended{Missed::Kind::canary, "parse", 7, 1ms, 500us, 3, false, ""};
     EXPECT_EQ(ended.text(), "flyring: parse of process 7 took 1.500 ms; expected 1.000 ms (the worst of 3)");
-    const Missed itself{Missed::Kind::WATCHDOG, "watchdog", 7, 100ms, 1500ms, 1, false, ""};
+    const Missed itself{Missed::Kind::watchdog, "watchdog", 7, 100ms, 1500ms, 1, false, ""};
     EXPECT_EQ(itself.text(),
               "flyring: watchdog of process 7 slept 1.500 s too long; that time counts against no thread");
     Channel one = channel();

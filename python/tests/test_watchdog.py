@@ -82,7 +82,7 @@ def test_a_thread_that_misses_its_promise_is_named() -> None:
         heart.close()
 
     with channel() as one, Watchdog(one, told, every=0.02):
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=work, daemon=True)
         thread.start()
         missed = told.first("heartbeat")
         go_on.set()

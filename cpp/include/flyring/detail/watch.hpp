@@ -28,11 +28,11 @@ namespace flyring {
 /// What a watchdog has found.
 struct Missed {
     enum class Kind {
-        HEARTBEAT,  ///< A thread does not beat.
-        CANARY,     ///< A stretch of code takes longer than expected.
-        WATCHDOG,   ///< The watchdog itself slept too long.
+        heartbeat,  ///< A thread does not beat.
+        canary,     ///< A stretch of code takes longer than expected.
+        watchdog,   ///< The watchdog itself slept too long.
     };
-    Kind kind = Kind::HEARTBEAT;
+    Kind kind = Kind::heartbeat;
     /// The name of the heartbeat or the label of the canary.
     std::string label;
     /// In the pid namespace of the thread.
@@ -55,9 +55,9 @@ struct Missed {
             shown.begin(), shown.end(), [](char one) { return (one >= 0 && one < ' ') || one == '\x7f'; }, ' ');
         std::string line = "flyring: " + shown + " of process " + std::to_string(pid);
         const std::string total = duration(interval + late);
-        if (kind == Kind::HEARTBEAT) {
+        if (kind == Kind::heartbeat) {
             line += " has not beaten for " + total + "; it promises a beat every " + duration(interval);
-        } else if (kind == Kind::WATCHDOG) {
+        } else if (kind == Kind::watchdog) {
             line += " slept " + duration(late) + " too long; that time counts against no thread";
         } else {
             line += (running ? " has run for " : " took ") + total + "; expected " + duration(interval);
@@ -211,7 +211,7 @@ class Watch {
         if (itself_.times == 0 || !may_tell(itself_, now, last)) return;
         const std::int64_t times = std::exchange(itself_.times, 0);
         const std::int64_t worst = std::exchange(worst_, 0);
-        tell({Missed::Kind::WATCHDOG, "watchdog", pid_, every_, std::chrono::nanoseconds(worst), times, false, {}});
+        tell({Missed::Kind::watchdog, "watchdog", pid_, every_, std::chrono::nanoseconds(worst), times, false, {}});
     }
 
     void look_at_canaries(std::int64_t now, std::int64_t overslept, bool last) {
@@ -235,7 +235,7 @@ class Watch {
     }
 
     void tell_canary(const Stretch& stretch, std::int64_t took, std::int64_t times, bool running) {
-        tell({Missed::Kind::CANARY,
+        tell({Missed::Kind::canary,
               stretch.label,
               pid_,
               std::chrono::nanoseconds(stretch.expected),
@@ -260,7 +260,7 @@ class Watch {
                     seen.value = heart.beats;
                     seen.since = now;
                 } else if (heart.interval > 0 && now - seen.since > heart.interval && may_tell(seen, now)) {
-                    late.push_back({Missed::Kind::HEARTBEAT,
+                    late.push_back({Missed::Kind::heartbeat,
                                     heart.name,
                                     heart.pid,
                                     std::chrono::nanoseconds(heart.interval),
