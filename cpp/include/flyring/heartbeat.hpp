@@ -80,7 +80,8 @@ class Heartbeat {
         std::byte key[HEARTBEAT_KEY_LENGTH]{};
         const detail::Environment& environment = counters.state_->file.environment;
         detail::put(key + HEARTBEAT_KEY_PID, detail::process_id(environment));
-        detail::put(key + HEARTBEAT_KEY_INTERVAL, static_cast<std::int64_t>(interval.count()));
+        const std::int64_t promised = interval.count();
+        detail::put(key + HEARTBEAT_KEY_INTERVAL, promised);
         detail::put(key + HEARTBEAT_KEY_STARTED_AT, detail::wall_clock(environment));
         return counters.allocate(name, type, Bytes(key, sizeof key));
     }

@@ -19,7 +19,7 @@ import java.time.Duration;
  * it has ended. It costs two reads of the clock, and allocates nothing. {@link #OFF} takes its place where nothing is
  * to be watched; from a {@code static final} field the compiler removes it.
  */
-public class Canary implements AutoCloseable {
+public sealed class Canary implements AutoCloseable {
     /** Does nothing. */
     public static final Canary OFF = new Off();
 
