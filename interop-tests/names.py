@@ -37,6 +37,7 @@ SUBJECTS = {
     "lifetime": ("close, fork, two threads, views that outlive their object", ALL),
     "lossy": ("reading without a slot", ALL),
     "queue": ("jobs: take, done, release, order, limits, options, errors, stats", ALL),
+    "queue_hostile": ("a queue whose words, records or prefixes are wrong", ("cpp", "java")),
     "queue_survivors": ("what is left of a worker that dies, is evicted, throws or is disturbed", ALL),
     "queue_waiting": ("workers that sleep, the wake of one, ended, drain", ALL),
     "read_only": ("read-only attach", ALL),
@@ -64,9 +65,9 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that only this language has
 OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
-    "java": r"channel_metrics|fuzz\w*|jar|liveness|queue_hostile|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
+    "java": r"channel_metrics|fuzz\w*|jar|liveness|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
     r"machine|nap|prefetch|service_stream|typed_random|wait_end",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|service_async|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|typing",
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import Child
 from flyring import Action, Channel, SlotLostError, layout
 from flyring.cli import main
-from test_queue import all_jobs, gate, queue, take
+from queues import all_jobs, gate, queue, take
 from test_queue_survivors import WORKER, forge
 
 

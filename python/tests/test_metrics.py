@@ -26,7 +26,7 @@ from conftest import SPEC, Child, fill
 from flyring import BackPressuredError, Channel, Heartbeat, unlink
 from flyring.cli import main
 from flyring.cli.families import METRICS
-from test_queue import queue, take
+from queues import queue, take
 from waits import until
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -26,7 +26,7 @@ from flyring import (
     Worker,
     layout,
 )
-from test_queue import all_jobs, fill, gate, identity, queue, take
+from queues import all_jobs, fill, gate, identity, queue, take
 from waits import Waits, until
 
 WORKER = """

@@ -29,7 +29,7 @@ from flyring import (
     Worker,
     layout,
 )
-from test_queue import all_jobs, queue, take
+from queues import all_jobs, queue, take
 from waits import Waits, until, word
 
 SOON = 0.09  # seconds; shorter than a sleep's cap, so a wait that ends within it was woken
