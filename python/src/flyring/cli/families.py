@@ -108,7 +108,7 @@ class Families:
 
 
 class Channels(Collector):
-    """Reads the channels anew at each scrape. ``find()`` returns them."""
+    """Reads the channels again at each scrape. ``find()`` returns them."""
 
     def __init__(self, find: Any) -> None:
         self.find = find
