@@ -8,15 +8,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 
-class Closing:
-    """The base of channels, publishers, subscribers and so on, which have ``close()`` and ``closed``."""
+class Context:
+    """The base of objects that are context managers: the end of a ``with`` block closes them."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
 
-        @property
-        def closed(self) -> bool: ...
         def close(self) -> None: ...
 
     def __enter__(self) -> Self:
@@ -26,6 +24,17 @@ class Closing:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Closing(Context):
+    """The base of channels, publishers, subscribers and so on, which have ``close()`` and ``closed``."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def closed(self) -> bool: ...
 
     def __del__(self) -> None:
         if not self.closed:

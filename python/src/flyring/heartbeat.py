@@ -7,11 +7,11 @@ import contextlib
 import os
 import threading
 import weakref
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from . import layout
+from .closing import Context
 from .counters import Counter
 from .errors import ClosedError, InvalidArgumentError
 from .stats import HEARTBEAT_KEY
@@ -34,7 +34,7 @@ def running(channel: UUID, counter: Counter) -> int | None:
     return heart._thread.ident
 
 
-class Heartbeat:
+class Heartbeat(Context):
     """A counter of the channel by which one thread shows that it runs.
 
     The thread calls ``beat()`` in its loop; monitors see the number of beats, and when it last grew. Close it before
@@ -85,14 +85,6 @@ class Heartbeat:
         """Frees the counter. A second close does nothing."""
         with contextlib.suppress(ClosedError):
             self._counter.free()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<flyring.Heartbeat {self.name!r}: {self.beats} beats>"

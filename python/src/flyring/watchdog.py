@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from . import layout
+from .closing import Context
 from .errors import ClosedError, InvalidArgumentError
 from .heartbeat import running
 from .stats import HEARTBEAT_KEY
@@ -145,7 +146,7 @@ class Seen:
         self.times = 0  # how many stretches were too long when they were last told
 
 
-class Watchdog:
+class Watchdog(Context):
     """A thread that names what runs late: the heartbeats of a channel, of all processes, that miss their promised
     interval, and the canaries of this process. In this process it also shows the stack.
 
@@ -193,14 +194,6 @@ class Watchdog:
             self._stop.set()
             if threading.current_thread() is not self._thread:
                 self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _add(self, canary: Canary) -> None:
         if self._pid != os.getpid() or not self._thread.is_alive() or self._stop.is_set():
