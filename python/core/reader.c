@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reader.h"
+#include "reader_parts.h"
 #include "sbe/arrays.h"
 
 PyTypeObject *reader_type;
-
-static PyObject *actions[ABORT + 1]; /* the members of flyring.Action */
 
 /* Creation and close */
 
@@ -50,7 +48,7 @@ bool reader_expires_nothing(Reader *self)
     return true;
 }
 
-static COLD void release_memory(Reader *self)
+COLD void reader_release_memory(Reader *self)
 {
     Memory *data = self->data, *memory = self->memory;
     self->data = self->memory = NULL;
@@ -58,24 +56,6 @@ static COLD void release_memory(Reader *self)
         memory_unuse(data);
     if (memory != NULL)
         memory_unuse(memory);
-}
-
-/* The words in which the reader announces its sleep. */
-static waiting_words words_of(const Reader *self)
-{
-    if (self->kind->worker != NULL)
-        return jobs_words(&self->shape, self->memory->base);
-    return data_words(&self->shape, self->memory != NULL ? self->memory->base : self->data->base);
-}
-
-/* Wake a thread that waits in this reader. Wakes others, too. */
-static COLD void wake_waiting(Reader *self)
-{
-    waiting_words words = reader_target(self).words;
-    if (self->memory != NULL)
-        wake_all(words);
-    else
-        wake_sleepers(words.sequence, ALL_RINGS); /* read-only: stores nothing, but the sleepers look again */
 }
 
 void reader_shut(Reader *self)
@@ -89,10 +69,10 @@ void reader_shut(Reader *self)
     if (self->notifier != NULL && !self->forked)
         notifier_stop(self->notifier);
     if (self->use == WAITING && !self->forked)
-        wake_waiting(self);
+        reader_wake_waiting(self);
     /* A waiting thread still reads the rings, and releases the memory itself; a forked child may still have exports. */
     if (self->use == IDLE && !self->forked)
-        release_memory(self);
+        reader_release_memory(self);
 }
 
 void reader_dealloc(Reader *self)
@@ -100,7 +80,7 @@ void reader_dealloc(Reader *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     fork_remove(&self->node);
     notifier_free(self->notifier);
-    release_memory(self);
+    reader_release_memory(self);
     Py_XDECREF((PyObject *)self->file);
     Py_XDECREF((PyObject *)self->pinned);
     Py_XDECREF((PyObject *)self->spare);
@@ -108,98 +88,7 @@ void reader_dealloc(Reader *self)
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
-
-/* Messages */
-
-Message *reader_acquire_message(Reader *self)
-{
-    Message *message = self->spare;
-    self->spare = NULL;
-    if (message == NULL)
-        return message_in_place((PyObject *)self);
-    message->owner = Py_NewRef((PyObject *)self);
-    return message;
-}
-
-void reader_release_message(Reader *self, Message *message)
-{
-    message_expire(message);
-    if (self->spare == NULL && Py_REFCNT((PyObject *)message) == 1)
-        self->spare = message;
-    else
-        Py_DECREF((PyObject *)message);
-}
-
-bool reader_replace_message(Reader *self, Message **current)
-{
-    Message *message = *current;
-    sender *from = message->from;
-    message_expire(message);
-    *current = reader_acquire_message(self);
-    if (*current != NULL) {
-        (*current)->ring = message->ring;
-        (*current)->from = from;
-    }
-    Py_DECREF((PyObject *)message);
-    return *current != NULL;
-}
-
-int reader_hand_out_array(Reader *self, void *poll, Message **current)
-{
-    Message *message = *current;
-    return reader_handed_out(self, message, array_give(poll, message), current);
-}
-
-void reader_not_an_action(PyObject *type)
-{
-    PyObject *text = PyUnicode_FromFormat("a handler returned an object of type %U; return None, or one of "
-                                          "flyring.Action. The message counts as consumed",
-                                          type);
-    if (text != NULL)
-        raise_error("InvalidArgumentError", "(sO)", "action", text);
-    Py_XDECREF(text);
-}
-
-/* Raise that the handler returned an object of this type (NULL: without a name). Returns RAISED. */
-static int not_an_action(PyObject *type)
-{
-    if (type != NULL)
-        reader_not_an_action(type);
-    return RAISED;
-}
-
-int reader_action(const PyObject *result)
-{
-    for (int action = HANDED; action <= ABORT; action++) {
-        if (result == actions[action])
-            return action;
-    }
-    return -1;
-}
-
-COLD int reader_settle_result(Reader *self, Message *message, PyObject *result, Message **current)
-{
-    int action = HANDED;
-    while (result != NULL && action <= ABORT && result != actions[action])
-        action++;
-    PyObject *type = action > ABORT ? PyType_GetName(Py_TYPE(result)) : NULL;
-    Py_XDECREF(result); /* it may hold the last export */
-    int settled = reader_settle(self, message, PyErr_Occurred() != NULL, current);
-    if (settled == HANDED)
-        settled = action > ABORT ? not_an_action(type) : action;
-    Py_XDECREF(type);
-    return settled;
-}
-
-COLD Py_ssize_t reader_end_poll(Reader *self, int ring, Py_ssize_t ended, Py_ssize_t total)
-{
-    Py_ssize_t done = -(ended + 2);
-    if ((done & 1) != 0)
-        self->next = ring; /* the next poll begins with the message that was aborted */
-    total += done / 2;
-    self->ended = total == 0;
-    return total;
-}
+/* Checks */
 
 PyObject *reader_view_alive(void)
 {
@@ -233,231 +122,14 @@ PyObject *reader_refuse(Reader *self)
     }
     return NULL;
 }
-
-/* Waiting */
-
-/* End the state WAITING. False with an exception; if `fine`, this function raises it. */
-static bool end_of_wait(Reader *self, bool fine)
-{
-    self->use = IDLE;
-    if (!self->closed && !self->forked)
-        return fine;
-    if (!self->forked) /* closed by another thread, which left the memory to this one */
-        release_memory(self);
-    if (fine) /* or a signal's handler forked, and this is the child */
-        raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
-    return false;
-}
-
-static COLD bool check_replaced_now(Reader *self)
-{
-    self->idle = 0;
-    self->use = WAITING;
-    bool fine = check_replaced((PyObject *)self, self->file);
-    return end_of_wait(self, fine);
-}
+/* Reading */
 
 /* Check at intervals that the channel was not replaced (6.13). Called after each poll that found nothing. False with an
    exception. */
 static inline bool check_replaced_now_and_then(Reader *self)
 {
-    return LIKELY(++self->idle < POLLS_TO_LOOK) || check_replaced_now(self);
+    return LIKELY(++self->idle < POLLS_TO_LOOK) || reader_check_replaced(self);
 }
-
-/* Whether iteration ends: one ring has ended, and every other ring has ended or never had an owner. */
-static bool have_ended(const Reader *self)
-{
-    bool any = false;
-    if (self->kind->worker != NULL)
-        return self->kind->worker->ended(self);
-    for (int i = 0; i < self->count; i++) {
-        ring_place at = self->kind->ring_at(self, i);
-        const uint8_t *slot = self->data->base + publisher_slot_offset(&self->shape, at.number);
-        int64_t epoch = LOAD64_ACQUIRE(slot + PUBLISHER_SLOT_EPOCH); /* pairs with 5.2, 4 */
-        if (ring_ended(&self->shape, self->data->base, at.number, at.cursor))
-            any = true;
-        else if (epoch > 0 && epoch <= MAX_EPOCH)
-            return false;
-    }
-    return any;
-}
-
-/* Whether the publishers of all chosen rings wake readers, which determines the cap (6.16). */
-static bool publishers_wake(void *context)
-{
-    const Reader *self = context;
-    for (int i = 0; i < self->count; i++) {
-        if (!publisher_wakes(&self->shape, self->data->base, self->kind->ring_at(self, i).number))
-            return false;
-    }
-    return true;
-}
-
-/* Whether the reader has something to do, so that it must not sleep. Runs without the GIL. */
-static bool is_ready(void *context)
-{
-    Reader *self = context;
-    return self->kind->ready(self) || __atomic_load_n(&self->closed, __ATOMIC_RELAXED);
-}
-
-/* The `ready` of a wait. Each check counts as a poll (6.13), but does not take the GIL: a slice lasts at most 2 ms. */
-static bool ready(void *context)
-{
-    Reader *self = context;
-    if (is_ready(self) || (self->iterating && have_ended(self)))
-        return true;
-    if (self->idle < POLLS_TO_LOOK)
-        self->idle++;
-    return false;
-}
-
-static bool nameless(void *context)
-{
-    const Reader *self = context;
-    return file_is_nameless(self->file);
-}
-
-wait_target reader_target(Reader *self)
-{
-    wait_target target = {
-        .words = words_of(self),
-        .mask = 0,
-        .writable = self->memory != NULL,
-        .ready = is_ready,
-        .others_wake = publishers_wake,
-        .nameless = nameless,
-        .context = self,
-    };
-    if (self->kind->worker != NULL) {
-        target.mask = JOBS_BIT;
-        target.others_wake = self->kind->worker->others_wake;
-        target.due = self->kind->worker->due;
-        target.pass_on = self->kind->worker->pass_on;
-        return target;
-    }
-    for (int i = 0; i < self->count; i++)
-        target.mask |= waiting_bit(self->kind->ring_at(self, i).number);
-    if (self->kind->aim != NULL)
-        self->kind->aim(self, &target);
-    return target;
-}
-
-/* End a wait without a look for jobs; a worker that was woken passes the wake on. */
-static int leave_wait(Reader *self, bool woken, int result)
-{
-    if (woken && !self->closed && !self->forked)
-        self->kind->worker->pass_on(self);
-    return result;
-}
-
-/* Wait after a poll that found nothing: 1 poll again, 0 time is up, -1 an exception. */
-static int wait_for_more(Reader *self, wait_state *state)
-{
-    wait_target target = reader_target(self);
-    target.ready = ready;
-    self->use = WAITING;
-    int result = wait_some(state, &target);
-    bool woken = state->asleep && self->kind->worker != NULL && !self->forked;
-    state->asleep = false;
-    if (woken && (result == -1 || self->closed))
-        self->kind->worker->pass_on(self); /* now, while the memory is still mapped */
-    else if (woken)
-        self->kind->worker->woken(self);
-    if (!end_of_wait(self, result != -1))
-        return -1;
-    if (result != 1 && state->slept && !check_replaced_now(self)) /* a sleep is long enough for this check */
-        return leave_wait(self, woken, -1);
-    if (!self->kind->usable(self))
-        return leave_wait(self, woken, -1);
-    return result == -2 ? leave_wait(self, woken, 0) : 1;
-}
-
-static inline bool rearm_if_asked(Reader *self);
-
-int reader_wait(Reader *self, wait_state *state, const wait_target *target)
-{
-    self->use = WAITING;
-    int result = wait_some(state, target);
-    state->asleep = false;
-    if (!end_of_wait(self, result != -1) || (result != 1 && state->slept && !check_replaced_now(self)) ||
-        !self->kind->usable(self))
-        return -1;
-    return result;
-}
-
-bool reader_rearm(Reader *self)
-{
-    return rearm_if_asked(self);
-}
-
-void reader_set_waiting(Reader *self, bool waits)
-{
-    self->use = waits ? WAITING : IDLE;
-    if (!waits && self->closed && !self->forked) /* closed during the wait */
-        release_memory(self);
-}
-
-bool reader_check_replaced(Reader *self)
-{
-    return check_replaced_now(self);
-}
-
-void reader_look_again(Reader *self)
-{
-    self->idle = POLLS_TO_LOOK - 1;
-}
-
-/* fileno */
-
-/* Arm the descriptor after a poll that found nothing: it becomes readable when there may be a message. False with an
-   exception, also if the channel was replaced, but not the next time after that. */
-static COLD bool rearm(Reader *self)
-{
-    const uint8_t *successor = self->data->base + self->shape.control + CONTROL_SUCCESSOR;
-    if (self->told) {
-        self->told = false;
-    } else if ((LOAD32_RELAXED(successor) != 0 || notifier_found_nameless(self->notifier)) &&
-               !check_replaced_now(self)) {
-        self->told = true;
-        return false;
-    }
-    wait_target target = reader_target(self);
-    return notifier_arm(self->notifier, &target, 0) >= 0;
-}
-
-static inline bool rearm_if_asked(Reader *self)
-{
-    return LIKELY(self->notifier == NULL) || rearm(self);
-}
-
-static PyObject *reader_fileno(Reader *self, PyObject *ignored)
-{
-    (void)ignored;
-    if (self->closed || self->forked)
-        return raise_error("ClosedError", "(si)", self->kind->what, (int)self->forked);
-    if (self->notifier == NULL && (self->notifier = notifier_new()) == NULL)
-        return NULL;
-    return PyLong_FromLong(notifier_fd(self->notifier));
-}
-
-/* For receive: whether the descriptor is armed, which means not readable. */
-static PyObject *reader_is_armed(Reader *self, PyObject *ignored)
-{
-    (void)ignored;
-    return PyBool_FromLong(self->notifier != NULL && !self->closed && !self->forked &&
-                           notifier_is_armed(self->notifier));
-}
-
-/* For async for: whether the iteration ends. */
-static PyObject *reader_have_ended(Reader *self, PyObject *ignored)
-{
-    (void)ignored;
-    if (reader_in_use(self))
-        return NULL;
-    return PyBool_FromLong(have_ended(self));
-}
-
-/* Reading */
 
 /* Parse the argument limit. False with an exception. */
 static bool parse_limit(const Reader *self, PyObject *object, Py_ssize_t *limit)
@@ -499,7 +171,7 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
         wait_state state;
         wait_begin(&state, self->wait, self->spin, timeout);
         for (int again = 1; nothing && again > 0 && !is_drained(self);) {
-            if (!check_replaced_now_and_then(self) || (again = wait_for_more(self, &state)) < 0)
+            if (!check_replaced_now_and_then(self) || (again = reader_wait_for_more(self, &state)) < 0)
                 done = again = -1;
             else if (again > 0)
                 nothing = found_nothing(self, done = poll(self, receiver, limit));
@@ -509,7 +181,7 @@ static PyObject *poll_by(Reader *self, poll_function *poll, void *receiver, Py_s
     }
     if (done > 0)
         self->idle = 0;
-    else if (nothing && done == 0 && !rearm_if_asked(self))
+    else if (nothing && done == 0 && !reader_rearm(self))
         done = -1;
     Py_DECREF((PyObject *)self);
     return done < 0 ? NULL : PyLong_FromSsize_t(done);
@@ -563,7 +235,7 @@ int64_t reader_take_timeout(Reader *self, PyObject *const *args, Py_ssize_t n, P
 
 static inline PyObject *found_none(Reader *self)
 {
-    return rearm_if_asked(self) ? Py_NewRef(Py_None) : NULL;
+    return reader_rearm(self) ? Py_NewRef(Py_None) : NULL;
 }
 
 PyObject *reader_take_waiting(Reader *self, int64_t timeout)
@@ -575,7 +247,7 @@ PyObject *reader_take_waiting(Reader *self, int64_t timeout)
     wait_state state;
     wait_begin(&state, self->wait, self->spin, timeout);
     for (;;) {
-        int again = wait_for_more(self, &state);
+        int again = reader_wait_for_more(self, &state);
         if (again < 0)
             return NULL;
         PyObject *message = self->kind->take(self);
@@ -597,10 +269,10 @@ PyObject *reader_next(Reader *self)
     wait_begin(&state, self->wait, self->spin, WAIT_UNLIMITED);
     for (;;) {
         PyObject *message = self->kind->take(self);
-        if (message != NULL || PyErr_Occurred() || have_ended(self) || !check_replaced_now_and_then(self))
+        if (message != NULL || PyErr_Occurred() || reader_have_ended(self) || !check_replaced_now_and_then(self))
             return message;
         self->iterating = true;
-        int again = wait_for_more(self, &state);
+        int again = reader_wait_for_more(self, &state);
         self->iterating = false;
         if (again < 0)
             return NULL;
@@ -608,6 +280,15 @@ PyObject *reader_next(Reader *self)
 }
 
 /* Methods */
+
+/* For async for: whether the iteration ends. */
+static PyObject *reader_tell_ended(Reader *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (reader_in_use(self))
+        return NULL;
+    return PyBool_FromLong(reader_have_ended(self));
+}
 
 static PyObject *reader_set_spin(Reader *self, PyObject *seconds)
 {
@@ -741,7 +422,7 @@ static PyMethodDef methods[] = {
     {"_check_idle", (PyCFunction)reader_check_idle, METH_NOARGS,
      "raises the errors that come before those of arguments"},
     {"_is_armed", (PyCFunction)reader_is_armed, METH_NOARGS, "for receive"},
-    {"_have_ended", (PyCFunction)reader_have_ended, METH_NOARGS, "for async for"},
+    {"_have_ended", (PyCFunction)reader_tell_ended, METH_NOARGS, "for async for"},
     {"fileno", (PyCFunction)reader_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\n"
      "Returns a file descriptor for select, epoll and event loops. It is readable while there may be messages.\n"
@@ -772,22 +453,9 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"flyring._core.Reader", sizeof(Reader), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-/* Called when the module is loaded. False with an exception. */
-static bool load_actions(void)
-{
-    static const char *const names[] = {"CONTINUE", "COMMIT", "BREAK", "ABORT"};
-    PyObject *module = PyImport_ImportModule("flyring.action");
-    PyObject *type = module == NULL ? NULL : PyObject_GetAttrString(module, "Action");
-    for (int i = HANDED; type != NULL && i <= ABORT; i++)
-        actions[i] = PyObject_GetAttrString(type, names[i]);
-    Py_XDECREF(type);
-    Py_XDECREF(module);
-    return actions[ABORT] != NULL;
-}
-
 PyTypeObject *make_reader_type(PyObject *module)
 {
-    if (!load_actions())
+    if (!reader_load_actions())
         return NULL;
     return reader_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }

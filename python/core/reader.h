@@ -180,8 +180,15 @@ void reader_look_again(Reader *self);
 /* One slice of a wait for this target: like wait_some, but also -1 if the reader was closed, has lost its slot, or its
    channel was replaced. Its `use` is IDLE afterwards. */
 int reader_wait(Reader *self, wait_state *state, const wait_target *target);
-/* Arm fileno after a poll that found nothing. False with an exception. */
-bool reader_rearm(Reader *self);
+/* Arm the descriptor of fileno after a poll that found nothing: it becomes readable when there may be a message. False
+   with an exception, also if the channel was replaced, but not the next time after that. */
+bool reader_arm(Reader *self);
+/* The same, if there is a descriptor. */
+static inline bool reader_rearm(Reader *self)
+{
+    return LIKELY(self->notifier == NULL) || reader_arm(self);
+}
+
 /* The waiting part of take, after a first attempt returned NULL. */
 PyObject *reader_take_waiting(Reader *self, int64_t timeout);
 
