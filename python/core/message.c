@@ -138,7 +138,7 @@ static PyMemberDef members[] = {
 
 static PyGetSetDef getters[] = {
     {"sender", (getter)message_sender, NULL, "its publisher, as a flyring.Sender", NULL},
-    {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if it has ended", NULL},
+    {"data", (getter)message_data, NULL, "the payload as a read-only memoryview; ClosedError if it has expired", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

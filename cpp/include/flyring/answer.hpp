@@ -52,7 +52,7 @@ class Answer {
     /// True if a handler got the request more than once; only with at-least-once delivery (spec/service.md 8).
     bool repeat() const noexcept { return repeat_; }
 
-    /// A view of this answer, valid until this object changes or ends. The view's sender has no name.
+    /// A view of this answer, valid until this object changes or is destroyed. The view's sender has no name.
     operator Message() const noexcept { return {data(), size_, type_, position_, sender_}; }
 
     /// A copy of the first sizeof(T) bytes. Throws InvalidArgument if there are fewer.

@@ -15,9 +15,9 @@ namespace detail {
 class WorkerCore;
 }
 
-/// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). From Worker::take,
-/// or passed to the handler of Worker::poll. The destructor releases an unfinished job. To be used by the worker's
-/// thread only. Access to its bytes throws Closed after the job is finished or its worker closed.
+/// One message of a queue, in the hand of one worker until it is done or released (spec/queue.md). Worker::take
+/// returns it, or Worker::poll passes it to a handler. The destructor releases an unfinished job. Use it only in the
+/// worker's thread. Access to its bytes throws Closed after the job is finished or its worker closed.
 class Job {
   public:
     Job(Job&& other) noexcept;

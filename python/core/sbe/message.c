@@ -328,7 +328,7 @@ PyObject *message_to_offer(PyObject *object, PyObject *type_given, int32_t *type
 static PyMethodDef methods[] = {
     {"encode", KEYWORDS(message_encode) | METH_CLASS,
      "encode($type, /, buffer, offset=0)\n--\n\n"
-     "Writes the message header at ``offset`` of ``buffer``, and returns a message to be written behind it. The\n"
+     "Writes the message header at ``offset`` of ``buffer``, and returns a message to write behind it. The\n"
      "block is not cleared, so write every field. Raises MessageTooShortError."},
     {"decode", KEYWORDS(message_decode) | METH_CLASS,
      "decode($type, /, buffer, offset=0)\n--\n\n"
@@ -357,7 +357,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getters[] = {
     {"encoded_length", (getter)get_encoded_length, NULL,
-     "bytes of the whole message so far, header included (after wrap there is none)", NULL},
+     "bytes of the whole message so far, header included (wrap: without a header)", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

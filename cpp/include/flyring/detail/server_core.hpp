@@ -35,11 +35,11 @@ struct ServerCounts {
     std::int64_t damaged = 0;
 };
 
-/// The server of a service: the steps of spec/service.md 4, 5 and 7, in their order. A Server owns it. Kept requests
-/// may bring in other threads: what they touch is under the link's lock. Without kept requests the lock is never taken.
+/// The server of a service: the steps of spec/service.md 4, 5 and 7, in their order. A Server owns it. Another
+/// thread may use a kept request; the link's lock guards what it touches. Without kept requests the lock is never taken.
 class ServerCore final : public Member {
   public:
-    /// `timeout`: how long to wait until no other server lives.
+    /// `timeout`: how long to wait while another server lives.
     ServerCore(std::shared_ptr<ChannelState> state, const std::string& name, Nanoseconds timeout);
     ServerCore(const ServerCore&) = delete;
     ServerCore& operator=(const ServerCore&) = delete;
@@ -299,7 +299,7 @@ class ServerCore final : public Member {
         const Drop drop{*this, request};
         try {
             handler(handle);
-        } catch (const abi::__forced_unwind&) {  // pthread_cancel: must be thrown on
+        } catch (const abi::__forced_unwind&) {  // pthread_cancel: must be rethrown
             fail(request, "the handler's thread was cancelled");
             throw;
         } catch (const std::exception& error) {
@@ -358,7 +358,7 @@ class ServerCore final : public Member {
     }
     [[noreturn, gnu::cold, gnu::noinline]] inline void throw_lost() const;
 
-    /// Whether a reply or an item of a stream waits for room. held_back_ may be that of a stream that has ended since.
+    /// Whether a reply or an item of a stream waits for room. held_back_ may still be set by a stream that has ended.
     bool is_held_back() const noexcept {
         return load_relaxed(&waiting_) != 0 || (load_relaxed(&streams_) != 0 && load_relaxed(&held_back_) != 0);
     }

@@ -134,9 +134,9 @@ final class Adoption {
     }
 
     /**
-     * Releases the jobs that a close finds at the own gates (queue.md 7). Reads the gates from the file, because
-     * another thread may have finished a job just before; its mapping is released by now. Jobs that cannot be released
-     * stay, and another worker adopts them.
+     * Releases the jobs that a close finds at the worker's own gates (queue.md 7). Reads the gates from the file,
+     * because another thread may have finished a job just before; the worker's mappings are released by now. Jobs that
+     * cannot be released stay, and another worker adopts them.
      */
     void giveBack(JobRing[] rings, Hand hand, Returns returns) {
         for (JobRing each : rings) {

@@ -115,7 +115,7 @@ abstract class ServerCore {
 
         @Override
         void look() {
-            lookDue = needsLook(); // makes the next poll do it, and look for clients that died
+            lookDue = needsLook(); // the next poll looks after what is in hand, and for clients that died
             lookedAt = System.nanoTime() - LOOK_NANOS;
             channel.checkReplaced();
         }
@@ -230,7 +230,7 @@ abstract class ServerCore {
         return (int) STREAMS.getOpaque(this) != 0;
     }
 
-    /** Whether a reply or an item waits for room. itemWaits may be that of a stream that has ended since. */
+    /** Whether a reply or an item waits for room. itemWaits may still be set by a stream that has ended. */
     private boolean isHeldBack() {
         return waitingNow() != 0 || hasStreams() && (boolean) ITEM_WAITS.getOpaque(this);
     }
@@ -334,7 +334,7 @@ abstract class ServerCore {
         return lanes[0].writer.maxLength - Layout.REPLY_LENGTH;
     }
 
-    // --- verbs of requests; of kept ones from any thread
+    // --- operations of Request; for kept requests from any thread
 
     final void reply(Request request, DirectBuffer source, byte[] bytes, int offset, int length, int type) {
         final boolean locked = lockFor(request);
@@ -431,8 +431,8 @@ abstract class ServerCore {
             if (channel.header().atLeastOnce()) {
                 request.lane.storeGate();
             }
-            // The polling thread may be asleep: waiting for a free place in a full hand, or with a cap that ignores
-            // what waits for room.
+            // The polling thread may be asleep: because max_outstanding requests were in hand, or with a cap that is
+            // too long now that something waits for room.
             if (request.lane.isFull() || isHeldBack()) {
                 channel.slots().data().wakeAll();
             }

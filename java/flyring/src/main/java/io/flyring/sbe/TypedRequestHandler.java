@@ -11,12 +11,11 @@ import io.flyring.Request;
 @FunctionalInterface
 public interface TypedRequestHandler<D> {
     /**
-     * One request. If it throws, the call ends with {@link io.flyring.ServiceErrorException}, and the poll goes on.
+     * Handles one request. If this method throws, the call ends with {@link io.flyring.ServiceErrorException}, and the poll goes on.
      *
-     * @param decoder wrapped over the request; valid until this method returns, as in {@link TypedHandler}, also of a
-     *     request that is kept.
-     * @param request what is answered.
-     * @throws Exception whatever it likes.
+     * @param decoder wrapped over the request; valid until this method returns, even if the request is kept.
+     * @param request the request, to answer it.
+     * @throws Exception any exception: it ends the call.
      */
     void onRequest(D decoder, Request request) throws Exception;
 }
