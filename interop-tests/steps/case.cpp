@@ -131,7 +131,7 @@ void Case::check_kill(std::size_t k) {
     check(stage, verdict(left, counts_of(recorder_.page())), left, std::move(contender));
 }
 
-/// Somebody else tries to get the child's slot: at once if the child has no lock yet, else when it is killed.
+/// Another process tries to take the child's slot: at once if the child has no lock yet, else when it is killed.
 std::unique_ptr<flyring::Publisher> Case::contend(Stage& stage, Tracee& child) {
     using Clock = std::chrono::steady_clock;
     const Image image(recording().states[0]);

@@ -188,7 +188,8 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     const Image image(before);
     Streams& streams = verdict.streams;
 
-    // Who is here goes on, before anybody repairs anything. Whom the child evicted learns of it, and comes back.
+    // The live processes go on, before a new owner repairs anything. One that the child evicted learns of it, and comes
+    // back.
     const auto live_slot = image.subscriber_slot(stage.live.subscriber().slot());
     if (image.get<std::int64_t>(live_slot) == stage.live.subscriber().epoch()) {
         stage.live.poll(streams);
@@ -214,7 +215,8 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     if (named && publishers[0].ring() != 0)
         fail("the name \"pub\": expected ring 0, found " + std::to_string(publishers[0].ring()));
     publishers.push_back(stage.channel.publisher());
-    // A waker that dies between clearing `asleep` and its futex call wakes nobody. So the slot's next owner wakes all.
+    // A waker that dies between clearing `asleep` and its futex call wakes no process. So the slot's next owner wakes
+    // all.
     const Bytes taken = read_file(stage.path);
     for (const auto& [name, at] : {std::pair("data_sequence", layout::CONTROL_DATA_SEQUENCE),
                                    std::pair("room_sequence", layout::CONTROL_ROOM_SEQUENCE)}) {
@@ -236,7 +238,7 @@ void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<P
     if (oldest.poll(streams) == 0)
         fail("a lossy subscriber that starts at the oldest message: expected messages, found none");
 
-    // Two laps: nobody waits for the dead.
+    // Two laps: no process waits for the dead.
     const auto run = [&](int messages) {
         for (int i = 0; i < messages; ++i) {
             for (Publisher& publisher : publishers) publish(publisher, parties, stage.live, streams, deadline);

@@ -75,8 +75,8 @@ struct Verdict {
 };
 
 /// After the kill, through the public interface, as a second process: everything of `verdict` is delivered once and
-/// whole, everybody goes on, everything can be taken again. `contender`: who got ring 0 in the meantime. Throws what is
-/// wrong. `before`: the file's bytes after the kill.
+/// whole, the live processes go on, every slot can be taken again. `contender`: the publisher that got ring 0 in the
+/// meantime. Throws what is wrong. `before`: the file's bytes after the kill.
 void check(Stage& stage, Verdict verdict, const Bytes& before, std::unique_ptr<flyring::Publisher> contender = nullptr);
 
 }  // namespace steps

@@ -43,7 +43,7 @@ pid_t begin_process(const std::function<void()>& what) {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    ::sigprocmask(SIG_BLOCK, &child, nullptr);  // or it is a stop for who traces this one
+    ::sigprocmask(SIG_BLOCK, &child, nullptr);  // or the tracer of this process sees a stop
     const pid_t pid = ::fork();
     require(pid >= 0, "fork");
     if (pid != 0) return pid;

@@ -75,7 +75,7 @@ inline flyring::Claim claim_one(Sender& sender, std::size_t length) {
     return claim;
 }
 
-/// Its file, as anybody may open it.
+/// Its file, opened as any process may open it.
 flyring::detail::ChannelFile raw(const Run& run);
 
 /// The page of PATH.done, in which the child says what it has done: it outlives the child.
@@ -91,7 +91,7 @@ inline void die(const std::function<void()>& what) {
 /// From now on the child's second mark is its first call that sleeps, and the child's end (child.cpp).
 void stop_at_sleep();
 
-/// Somebody waits for a message of ring 0, and for room there.
+/// Sets the bits of a process that sleeps until ring 0 has a message, and of one that sleeps until it has room.
 void fall_asleep(const Run& run);
 
 using Operations = std::map<std::string, std::function<void(Run&)>>;

@@ -143,7 +143,7 @@ void offer_retire(Run& run) {
     offer_once(sender, run.lengths.at(0));
 }
 
-/// With a lag limit: who is further behind is evicted. The mark is before the first offer that does so.
+/// With a lag limit: a subscriber that is further behind is evicted. The mark is before the first offer that does so.
 void offer_lag(Run& run) {
     constexpr std::int64_t limit = 2048;
     const std::int64_t header = 8;

@@ -39,7 +39,7 @@ class Finished {
         add(type);
     }
 
-    /// Somebody stops the child in between, and does something; then it need not find what it finds else.
+    /// The child was stopped in between, and another process did something. So what it finds may differ.
     bool is_disturbed() const { return done_[disturbed_at] != 0; }
 
   private:
@@ -233,7 +233,7 @@ void done_of_batch(Run& run, int n) {
     go_on(finished, all.back());
 }
 
-/// Somebody else has the writer's slot of the returns ring.
+/// Holds the writer's slot of the returns ring, as another worker that releases does.
 flyring::detail::Fd hold_returns(const Run& run) {
     const flyring::detail::ChannelFile file = raw(run);
     flyring::detail::Fd description = flyring::detail::open_description(file.fd, file.path);
@@ -400,7 +400,7 @@ void release_full(Run& run) {
     release_once(run, worker, *job, false);
 }
 
-/// Somebody else releases.
+/// A release while another worker releases.
 void release_busy(Run& run) {
     std::vector<Worker> all = workers(run, 2);
     std::optional<Job> job = all.back().take();
@@ -445,7 +445,7 @@ void wake_one(Run& run) {
     require(end > 0, "back-pressured");
 }
 
-/// The only gate that holds the producer back is a dead worker's, which somebody adopts while it looks.
+/// The only gate that holds the producer back is a dead worker's. Another worker adopts its job while it looks.
 void reserve(Run& run) {
     die([&] {
         Run other{run.path, run.sequence, {}};

@@ -19,7 +19,7 @@ struct Wrong : std::runtime_error {
 };
 
 Bytes read_file(const std::string& path);
-/// As a new file: who has the old one mapped keeps that.
+/// Writes a new file; a process that has the old one mapped keeps that.
 void write_file(const std::string& path, const Bytes& bytes);
 
 /// The bytes of a channel's file, read by the tables of spec/channel.md section 4 and nothing else.
@@ -59,7 +59,7 @@ class Image {
     /// cannot be right.
     Walk walk(std::uint32_t ring, std::int64_t from, std::int64_t until = INT64_MAX) const;
     /// Throws Wrong unless the words of a ring whose owner is between two operations are right (4.7, 6.1 step 8, 6.8).
-    /// `recovered`: nobody has published since.
+    /// `recovered`: the ring was recovered, and no publisher has published since.
     void check_ring(std::uint32_t ring, std::int64_t messages, bool recovered) const;
 
   private:

@@ -61,8 +61,8 @@ bool QueueCase::is_committed(std::size_t k) const {
     return scenario_.publishes && Image(recording().bytes(k)).walk(0, published_).messages > 0;
 }
 
-/// Each job of the first mark must be somewhere, but for one that the child had finished; and who died with it in hand
-/// is a reason to hand it out again, as is a release.
+/// Each job of the first mark must be somewhere, except one that the child had finished. A job may be handed out again
+/// if it was released, or if a worker died with it in hand.
 Ledger QueueCase::ledger(std::size_t k) const {
     const QueueJobs now = jobs_in(Image(recording().bytes(k)));
     Ledger ledger;
@@ -188,8 +188,8 @@ bool QueueCase::check_stop(std::size_t k) const {
     return scenario_.beside || evict(k);
 }
 
-/// Others take all they can while the child stands, nobody its job. It ends as if nothing had happened: each job is
-/// done once, and no gate of it stays.
+/// Others take all that they can while the child is stopped, but not its job. It ends as if nothing had happened: each
+/// job is done once, and no gate of it stays.
 void QueueCase::overtake(std::size_t k) const {
     recorder_.clear_page();
     QueueStage stage(setup_.path, base_, live_);
@@ -234,7 +234,7 @@ void QueueCase::overtake(std::size_t k) const {
         throw Wrong("stopped while others take: the child ended with status " + std::to_string(end));
     for (auto& [id, one] : due.dues()) {
         const int done = one.seen + finished(one.type);
-        const bool again = announced == id && done == 2;  // nobody can tell that from a job in hand (spec/queue.md)
+        const bool again = announced == id && done == 2;  // this looks like a job in hand (spec/queue.md)
         if (done != 1 && !again)
             throw Wrong(at(id) + "stopped while others take: it was done " + std::to_string(done) + " times");
         one.most = one.seen;  // it must not come again

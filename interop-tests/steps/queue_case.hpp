@@ -14,7 +14,7 @@ namespace steps {
 /// A queue's scenario with its recording, and what it says must be true after each instruction.
 class QueueCase {
   public:
-    /// `child` instead of the setup's, if not empty. `alone`: nobody else lives, as in the files of the dead.
+    /// `child` instead of the setup's, if not empty. `alone`: no other process lives, as in the files of the dead.
     QueueCase(const Setup& setup, const QueueScenario& scenario, const Bytes& base, bool alone = false,
               const std::string& child = "");
 

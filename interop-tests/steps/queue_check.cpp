@@ -79,7 +79,7 @@ void work_off_by(Worker& worker, Ledger& ledger) {
     }
 }
 
-/// What anybody may see who has only read permission.
+/// Looks as a process with only read permission can.
 void look(const QueueStage& stage, const Image& image) {
     flyring::OpenOptions options;
     options.read_only = true;
@@ -104,7 +104,7 @@ class Everybody {
     Everybody(QueueStage& stage, Ledger& ledger, const Image& before)
         : stage_(stage), ledger_(ledger), before_(before) {}
 
-    /// The jobs that the dead left come to the one who lives. Nobody repairs anything.
+    /// The jobs that the dead left come to the live worker, without any repair.
     void adopt() {
         if (!stage_.live) return;
         until([&] { return (stage_.work_off(ledger_), is_done()); }, "the worker that lives to get all that was left");
@@ -145,7 +145,7 @@ class Everybody {
         }
     }
 
-    /// Two laps of both rings: nobody waits for the dead.
+    /// Two laps of both rings: no process waits for the dead.
     void run(int messages) {
         for (int i = 0; i < messages; ++i) {
             for (std::size_t n = 0; n < publishers_.size(); ++n) publish(n);

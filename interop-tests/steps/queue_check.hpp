@@ -11,7 +11,7 @@
 #include "file.hpp"
 #include "plan.hpp"
 
-// What must be true of a queue after somebody died in it (spec/queue.md).
+// What must be true of a queue after a process died in it (spec/queue.md).
 
 namespace steps {
 
@@ -20,7 +20,7 @@ using JobId =
 
 /// Where a job is.
 struct Place {
-    std::uint32_t slot;     // of the worker that has it in hand; 0: it lies on a ring, and nobody has taken it
+    std::uint32_t slot;     // of the worker that has it in hand; 0: it lies on a ring, and no worker has taken it
     std::uint32_t ring;     // on which it lies
     std::int32_t attempts;  // of its record and its worker
 };
@@ -44,14 +44,14 @@ class Ledger {
         Bytes payload{};
         int least = 1;
         int most = 1;
-        int news = 1;  // how often it may say that nobody had it before
+        int news = 1;  // how often it may say that no worker had it before
         int seen = 0;
         int seen_new = 0;
     };
 
     void add(JobId id, Due due) { dues_[id] = std::move(due); }
     std::map<JobId, Due>& dues() { return dues_; }
-    /// Throws Wrong if nobody published it, its bytes are others, or it comes too often, or says so, or does not.
+    /// Throws Wrong if it was never published, has other bytes, comes too often, or if its `repeat` is wrong.
     void hand_out(const flyring::Job& job);
     /// One more release of it.
     void release(const flyring::Job& job);
@@ -76,7 +76,7 @@ struct QueueStage {
     std::optional<flyring::Worker> live;
 };
 
-/// After the death: the jobs of `ledger` are handed out as it says, everybody goes on, everything can be taken again,
+/// After the death: the jobs of `ledger` are handed out as it says, live processes go on, slots can be taken again,
 /// and at last the queue has ended. `before`: the file's bytes after the kill.
 void check_queue(QueueStage& stage, Ledger ledger, const Bytes& before);
 

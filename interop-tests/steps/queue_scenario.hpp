@@ -29,7 +29,7 @@ struct QueueScenario {
     bool publishes = false;
     /// All jobs of the base are done.
     bool drained = false;
-    /// Somebody sleeps, and is to be woken by it.
+    /// A worker sleeps, and the child must wake it.
     bool wakes = false;
     /// While it is stopped the worker that lives adopts a job, from a higher slot.
     bool adopted_from = false;

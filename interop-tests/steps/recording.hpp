@@ -74,7 +74,7 @@ class Recorder {
 
 /// Where the first difference of two files is.
 std::string difference(const Bytes& expected, const Bytes& found);
-/// Whether somebody holds the lock on a byte of the file.
+/// Whether a process holds the lock on a byte of the file.
 bool locked(const std::string& path, std::uint64_t byte);
 
 }  // namespace steps

@@ -39,7 +39,7 @@ void ServiceCase::check_copy(std::size_t k) const {
     check_service(stage, recording().bytes(k), scenario_.least, heirs_first(k));
 }
 
-/// The client that lives has called while the child stood; nobody takes its request.
+/// The client that lives has called while the child was stopped; no server takes its request.
 void ServiceCase::check_kill(std::size_t k) const {
     recorder_.clear_page();
     ServiceStage stage(setup_.path, base_, true);
@@ -65,7 +65,7 @@ bool ServiceCase::check_stop(std::size_t k) const {
     return evict(k);
 }
 
-/// It goes on as if nothing had happened, and answers who called meanwhile.
+/// It goes on as if nothing had happened, and answers the client that called meanwhile.
 void ServiceCase::go_on(std::size_t k) const {
     recorder_.clear_page();
     ServiceStage stage(setup_.path, base_, true);

@@ -92,7 +92,7 @@ std::string at(const RequestIn& request) {
     return "the request at " + std::to_string(request.position) + " (type " + std::to_string(request.type) + ") ";
 }
 
-/// What anybody may see who has only read permission.
+/// Looks as a process with only read permission can.
 void look(const std::string& path) {
     flyring::OpenOptions options;
     options.read_only = true;
@@ -104,7 +104,7 @@ void look(const std::string& path) {
     }
 }
 
-/// Everybody who comes after the death.
+/// All processes that live or come after the death.
 class Everybody {
   public:
     Everybody(ServiceStage& stage, const Image& before, bool least) : stage_(stage), before_(before), least_(least) {

@@ -9,7 +9,7 @@
 #include "file.hpp"
 #include "plan.hpp"
 
-// What must be true of a service after somebody died in it (spec/service.md).
+// What must be true of a service after a process died in it (spec/service.md).
 
 namespace steps {
 

@@ -35,7 +35,7 @@ constexpr Mutant mutants[] = {
     {Site::recompute2_acquire, "join", "",
      "the stores behind it wait for the branch on the gate; in C11 see litmus/room"},
     {Site::recompute2_bound, "hostile gate", "I4"},
-    {Site::lag_gate_again, "max_lag", "", "evicts somebody who has made room meanwhile: not needed for safety"},
+    {Site::lag_gate_again, "max_lag", "", "evicts a subscriber that has made room meanwhile: not needed for safety"},
     {Site::join2_acquire, "join", "", "step 4 loads it again"},
     {Site::join2_gate, "join", "I4"},
     {Site::join2_release, "join", "", "step 3's fence is behind it"},

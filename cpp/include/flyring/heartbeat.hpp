@@ -13,9 +13,9 @@
 namespace flyring {
 
 /// A counter of a channel by which one thread shows that it runs. The thread calls beat() in its loop; monitors see the
-/// number of beats, and when it last grew. Close or destroy it before the channel. If the channel is closed first, or the
-/// process dies, the counter stays allocated. The next heartbeat of the same name frees it, and then beat() of an older
-/// one throws Closed. One thread beats; any thread may close. (spec/channel.md 8.1)
+/// number of beats, and when it last grew. Close or destroy it before the channel. If the channel is closed first, or
+/// the process dies, the counter stays allocated. The next heartbeat of the same name frees it, and then beat() of an
+/// older one throws Closed. One thread beats; any thread may close. (spec/channel.md 8.1)
 class Heartbeat {
   public:
     /// `name`: the thread's name, valid as a channel's name. `interval`: the longest time between two beats that the

@@ -38,10 +38,10 @@ class SpinWait {
     int turns_ = 0;
 };
 
-/// Spins like SpinWait with a pause. After a run of messages (four or more in the last poll) it stays away from the
-/// ring for `stand_back`, so that the publisher gets ahead undisturbed and messages come in batches. This gives the
-/// highest throughput, but a message right behind a run waits up to `stand_back` longer. A longer time is faster, up to
-/// 10 microseconds (40 where cores share no cache), as long as the ring does not fill up meanwhile.
+/// Spins, with a pause instruction at each idle turn. After a run of messages (four or more in the last poll) it stays
+/// away from the ring for `stand_back`. So the publisher gets ahead undisturbed, and messages come in batches. This
+/// gives the highest throughput, but a message right behind a run waits up to `stand_back` longer. A longer time is
+/// faster, up to 10 microseconds (40 where cores share no cache), as long as the ring does not fill up meanwhile.
 class BatchSpinWait {
   public:
     /// Throws InvalidArgument if `stand_back` is not above 0.

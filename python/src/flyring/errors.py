@@ -255,7 +255,7 @@ class BusyError(FlyringError):
             return
         super().__init__(
             f"there is no room in the ring until this thread has finished the job of its own worker {holder.slot}, at "
-            f"{holder.position}: nobody else can make room; use offer, or publish when the job is done"
+            f"{holder.position}: no other thread can make room; use offer, or publish when the job is done"
         )
 
 
@@ -405,8 +405,8 @@ class ChannelReplacedError(FlyringError):
     def __init__(self, path: str, channel_id: UUID) -> None:
         self.path, self.channel_id = path, channel_id
         super().__init__(
-            f"{path} is another channel now ({channel_id}): this one was replaced, and only those who have it still "
-            "use it; close it and open the name again"
+            f"{path} is another channel now ({channel_id}): this one was replaced, and only the processes that have it "
+            "attached still use it; close it and open the name again"
         )
 
 

@@ -167,9 +167,9 @@ class Publisher(_core.Publisher, Closing):
         return position
 
     def held_by(self) -> Holder | None:
-        """Returns the subscriber with the smallest position in this ring, or None if no subscriber has a gate in it. On a
-        queue, this is the worker with the oldest unfinished job, or slot 0, which stands for jobs that no worker has
-        taken."""
+        """Returns the subscriber with the smallest position in this ring, or None if no subscriber has a gate in it.
+        On a queue, this is the worker with the oldest unfinished job, or slot 0, which stands for jobs that no worker
+        has taken."""
         if self.closed:
             raise ClosedError("publisher", self._channel._forked)
         attached = self._channel._attached

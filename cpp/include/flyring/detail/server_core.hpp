@@ -35,8 +35,8 @@ struct ServerCounts {
     std::int64_t damaged = 0;
 };
 
-/// The server of a service: the steps of spec/service.md 4, 5 and 7, in their order. A Server owns it. Another
-/// thread may use a kept request; the link's lock guards what it touches. Without kept requests the lock is never taken.
+/// The server of a service: the steps of spec/service.md 4, 5 and 7, in their order. A Server owns it. Another thread
+/// may use a kept request; the link's lock guards what it touches. Without kept requests the lock is never taken.
 class ServerCore final : public Member {
   public:
     /// `timeout`: how long to wait while another server lives.

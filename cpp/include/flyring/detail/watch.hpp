@@ -41,7 +41,7 @@ struct Missed {
     std::chrono::nanoseconds interval{0};
     /// By how much it is longer.
     std::chrono::nanoseconds late{0};
-    /// How often it happened since it was last told; then `late` is the largest.
+    /// How often it happened since the last report; `late` is the largest of them.
     std::int64_t times = 1;
     /// Whether the thread or the stretch is still late.
     bool running = false;
@@ -104,8 +104,9 @@ struct Stretch {
     std::atomic<std::int64_t> times{0};
     /// The longest of the round.
     std::atomic<std::int64_t> worst{0};
+    /// The round to which `worst` belongs.
     std::int64_t of = 0;
-    /// Grows when the watchdog has told.
+    /// Grows with each report of the watchdog.
     std::atomic<std::int64_t> round{0};
 };
 
@@ -161,8 +162,8 @@ class Watch {
     struct Seen {
         std::int64_t value = 0;  // number of beats; start of the stretch
         std::int64_t since = 0;  // when the value last changed, later by what the watchdog overslept
-        std::int64_t told = -1;  // when the callback last heard of it
-        std::int64_t times = 0;  // how many stretches were too long when they were last told
+        std::int64_t told = -1;  // when it was last reported to the callback; -1: never
+        std::int64_t times = 0;  // how many stretches were too long at the last report
     };
     using Hearts = std::map<std::tuple<std::int32_t, std::int64_t, std::string, std::int32_t>, Seen>;
 

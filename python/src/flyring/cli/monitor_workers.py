@@ -20,11 +20,11 @@ from .monitor_causes import run_delay
 
 RECORD = struct.Struct("<qqqq")
 BATCH = 100
-"""So many records are one write of less than PIPE_BUF bytes, which is never torn."""
+"""How many records one write has. They are less than PIPE_BUF bytes, so the write is never torn."""
 FLUSH = 100_000_000
 """The longest time between two writes, in ns."""
 KEEP = 100_000
-"""So many records are kept while the pipe is full, because the monitor itself does not run."""
+"""How many records are kept while the pipe is full, that is, while the monitor itself does not run."""
 
 STOPPED, NO_ANSWER, ONE_WAY = 1, 2, 4
 
@@ -111,7 +111,7 @@ class Worker:
 
 
 def run(work: Callable[[Sender], object], fd: int) -> NoReturn:
-    """The life of a forked worker."""
+    """Runs the work of a forked worker, and ends the process."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the monitor ends its workers
@@ -124,7 +124,7 @@ def run(work: Callable[[Sender], object], fd: int) -> NoReturn:
 
 
 class Continued:
-    """Notices that this process was stopped: the signal that lets it go on leaves a mark."""
+    """Notices that this process was stopped, by the signal SIGCONT that ends the stop."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -141,7 +141,7 @@ class Continued:
 
 def hiccups(core: int, interval: int, threshold: int) -> Callable[[Sender], None]:
     """Returns the work of a core's process: sleeps for ``interval`` ns again and again, and measures how late it wakes.
-    With a value above ``threshold`` ns comes for how long the process waited for the core."""
+    If that is more than ``threshold`` ns, it also measures for how long the process waited for the core."""
 
     def work(sender: Sender) -> None:
         os.sched_setaffinity(0, {core})
