@@ -63,7 +63,7 @@ inline void ServerCore::take_places(const std::string& name) {
     SlotLock lock = detail::take_place(
         file, 1,
         [](const ChannelFile& of, std::uint32_t) {
-            // Take server 2, before the locks, or callers could take this server for the last one. Pairs with gone? 1.
+            // Take server 2, before the locks, or callers could believe that the last server lives. Pairs with gone? 1.
             if (!byte_is_locked(of.fd, of.subscriber_lock(0), of.path)) store_release(of.serving(), std::int64_t{0});
             return server_locks(of);
         },
@@ -227,7 +227,7 @@ inline void ServerCore::look_after_hand() {
     }
     store_relaxed(&held_back_, 0U);
     if (load_relaxed(&streams_) != 0) {
-        struct Streams {  // the streams of now, held while they go on
+        struct Streams {  // the streams under way, each with a reference while it goes on
             ServerCore& core;
             ~Streams() {
                 for (RequestState* one : core.scratch_) core.release(*one);
