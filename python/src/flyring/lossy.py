@@ -31,7 +31,7 @@ class LossySubscriber(_core.LossySubscriber, Reader):
     use, and a call from inside a handler, are detected on a best-effort basis and raise TwoThreadsError.
 
     All methods raise ClosedError after ``close`` and in a forked child. They raise ViewAliveError while a memoryview or
-    array of a message outlives its handler, or, of a message from ``peek``, is still alive. A damaged ring raises
+    array is alive of a message from ``peek``, or of a message whose handler has returned. A damaged ring raises
     CorruptRingError once; the other rings go on. A method that waits raises ChannelReplacedError if another channel has
     the name now.
 
