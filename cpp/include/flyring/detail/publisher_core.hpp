@@ -240,7 +240,7 @@ class PublisherCore final : public Member {
     }
     inline bool lags_behind(std::uint32_t slot, std::int64_t position) const noexcept;
 
-    /// A wait for room. The object is taken, as if in use, except during a turn.
+    /// A wait for room. It marks the object as in use, except during a turn.
     class RoomWait {
       public:
         RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
@@ -616,7 +616,7 @@ inline std::optional<Holder> PublisherCore::held_by() {
     return find_holder(state_->file, writer_.ring, lock_.description());
 }
 
-/// Throws BackPressured with the holder of now. The object must be taken.
+/// Throws BackPressured with the current holder. The object must be marked as in use.
 void PublisherCore::throw_back_pressured() {
     throw BackPressured(find_holder(state_->file, writer_.ring, lock_.description()));
 }

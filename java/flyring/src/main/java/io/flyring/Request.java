@@ -117,7 +117,7 @@ public final class Request implements AutoCloseable {
     }
 
     /**
-     * The same as a message, for what decodes messages.
+     * The request as a message, for code that decodes messages.
      *
      * @return the request without its prefix; valid as long as this is, and as long as it is not kept.
      */
