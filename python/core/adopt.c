@@ -72,7 +72,7 @@ bool worker_adopt(Worker *self, int64_t now)
     return false;
 }
 
-/* Make room for a copy of so many bytes. False with an exception. */
+/* Make room for a copy of `length` bytes. False with an exception. */
 static bool grow_copy(Worker *self, int64_t length)
 {
     if (length <= self->copy_length)
