@@ -11,7 +11,8 @@ import io.flyring.Request;
 @FunctionalInterface
 public interface TypedRequestHandler<D> {
     /**
-     * Handles one request. If this method throws, the call ends with {@link io.flyring.ServiceErrorException}, and the poll goes on.
+     * Handles one request. If this method throws, the call ends with {@link io.flyring.ServiceErrorException}, and the
+     * poll goes on.
      *
      * @param decoder wrapped over the request; valid until this method returns, even if the request is kept.
      * @param request the request, to answer it.
