@@ -4,34 +4,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import asking
 import flyring
 from flyring_channel import MustBeEnd, open_channel
-from harness import BenchError, Contender, Setup
+from harness import Contender, Setup
 from loops import Endless
 
 SPIN = 3600.0  # seconds; longer than any run takes, so a wait that spins never sleeps
-CALL = """
-    got = call(message)
-"""
-ONE = """
-    if (got := call(message)) != message:
-        foreign(got)
-"""
-SOME = """
-    if len(calls) == under_way:
-        before, sent = oldest()
-        if (got := before.result()) != sent:
-            foreign(got)
-    keep((begin(message), message))
-"""
-
-
-def foreign(answer: flyring.Answer) -> None:
-    raise BenchError(f"another call's answer: {bytes(answer).hex()}")
 
 
 class Service(Contender):
@@ -60,7 +42,7 @@ class Service(Contender):
         self.user: flyring.Client | flyring.Server = self.channel.client() if setup.producer else self.channel.server()
         self.user.set_spin(SPIN if setup.wait == "spin" else 0)
         if setup.producer:
-            self.send = CALL if not setup.streaming else ONE if self.under_way == 1 else SOME
+            self.send = asking.text(setup, self.under_way)
         else:
             self.load = "answer, ends = answering(must_be_end)"
             self.send = "pass"  # the handler has answered
@@ -69,9 +51,7 @@ class Service(Contender):
         if isinstance(self.user, flyring.Server):
             wait = 0 if self.setup.wait == "spin" else None
             return {"poll": self.user.poll, "wait": wait, "limit": 256, "answering": self.answering}
-        calls: deque[tuple[flyring.Call, bytes]] = deque()
-        names: dict[str, Any] = {"call": self.user.call, "begin": self.user.start, "foreign": foreign}
-        return names | {"calls": calls, "oldest": calls.popleft, "keep": calls.append, "under_way": self.under_way}
+        return asking.names(self.user.call, self.user.start, self.under_way)
 
     def answering(self, must_be_end: MustBeEnd) -> tuple[Callable[[flyring.Request], bytes], list[bytes]]:
         """A handler, which compares each request with what should come and answers with the same bytes, and a list to

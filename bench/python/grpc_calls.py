@@ -9,38 +9,22 @@ import os
 import threading
 import time
 import traceback
-from collections import deque
 from concurrent import futures
 from typing import Any
 
+import asking
 import grpc
 from harness import BenchError, Contender, Setup
 from loops import Endless
 
 METHOD = "/flyring.bench/Echo"
-CALL = """
-    got = call(message)
-"""
-ONE = """
-    if (got := call(message)) != message:
-        foreign(got)
-"""
-SOME = """
-    if len(calls) == under_way:
-        before, was = oldest()
-        if (got := before.result()) != was:
-            foreign(got)
+BEFORE_START = """
     if message is end:
         while calls:
-            before, was = oldest()
-            if (got := before.result()) != was:
+            before, sent = oldest()
+            if (got := before.result()) != sent:
                 foreign(got)
-    keep((begin(message), message))
 """
-
-
-def foreign(answer: bytes) -> None:
-    raise BenchError(f"another call's answer: {answer.hex()}")
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -117,7 +101,7 @@ class Grpc(Contender):
         self.server: Any = None
         self.channel: Any = None
         if setup.producer:
-            self.send = CALL if not setup.streaming else ONE if self.under_way == 1 else SOME
+            self.send = asking.text(setup, self.under_way, BEFORE_START)
             self.channel = grpc.insecure_channel(address)
             return
         messages = self.messages(0)
@@ -135,9 +119,7 @@ class Grpc(Contender):
         if self.server:
             return {"wait": self.echo.ended.acquire, "echo": self.echo}
         call = self.channel.unary_unary(METHOD)
-        calls: deque[tuple[Any, bytes]] = deque()
-        names: dict[str, Any] = {"call": call, "begin": call.future, "foreign": foreign, "calls": calls}
-        return names | {"oldest": calls.popleft, "keep": calls.append, "under_way": self.under_way}
+        return asking.names(call, call.future, self.under_way)
 
     def close(self) -> None:
         if self.channel:

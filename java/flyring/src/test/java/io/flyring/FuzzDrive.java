@@ -25,9 +25,9 @@ final class FuzzDrive {
     /** How often each event happened, over all inputs; shows that the fuzzing reaches its targets. */
     final Map<String, Long> counts = new TreeMap<>();
 
-    private final FuzzFile file;
-    private SplittableRandom random;
-    private Channel channel;
+    final FuzzFile file;
+    SplittableRandom random;
+    Channel channel;
     private Publisher publisher;
     private Subscriber subscriber;
     private Subscriber kept;
@@ -41,7 +41,7 @@ final class FuzzDrive {
         this.file = file;
     }
 
-    private void count(String what) {
+    void count(String what) {
         counts.merge(what, 1L, Long::sum);
     }
 
@@ -63,7 +63,7 @@ final class FuzzDrive {
         return null;
     }
 
-    private void attempt(Runnable action) {
+    void attempt(Runnable action) {
         attempt(() -> {
             action.run();
             return null;
@@ -122,14 +122,21 @@ final class FuzzDrive {
 
     private FuzzKind own() {
         return switch (channel.kind()) {
-            case QUEUE -> new FuzzQueue(channel, file, random, this::count, this::attempt);
-            case SERVICE -> new FuzzService(channel, file, random, this::count, this::attempt);
+            case QUEUE -> new FuzzQueue(this);
+            case SERVICE -> new FuzzService(this);
             default -> null;
         };
     }
 
     private int[] rings() {
         return random.nextBoolean() ? new int[0] : new int[] {random.nextInt(channel.publishers())};
+    }
+
+    /** Reads each word of a payload: a wrong address hits the guard. */
+    static void read(PayloadBuffer buffer, int length) {
+        for (int i = 0; i + Long.BYTES <= length; i += Long.BYTES) {
+            buffer.getLong(i);
+        }
     }
 
     private void handle(Message message) {
@@ -141,9 +148,7 @@ final class FuzzDrive {
             throw new IllegalStateException("a message of type " + message.type() + " with " + length + " bytes at "
                 + message.position());
         }
-        for (int i = 0; i + Long.BYTES <= length; i += Long.BYTES) {
-            message.buffer().getLong(i);
-        }
+        read(message.buffer(), length);
         switch (random.nextInt(64)) {
             case 0 -> throw new Thrown();
             case 1 -> file.scribble(random);

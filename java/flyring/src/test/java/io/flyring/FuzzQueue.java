@@ -1,53 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.util.SplittableRandom;
-import java.util.function.Consumer;
-
 /** Does with a queue of any bytes what its workers can do, and what happens to workers. */
-final class FuzzQueue implements FuzzKind {
-    private final Channel channel;
-    private final FuzzFile file;
-    private final SplittableRandom random;
-    private final Consumer<String> count;
-    private final Consumer<Runnable> attempt;
+final class FuzzQueue extends FuzzKind {
     private final Worker[] workers = new Worker[2];
     private Job job;
 
-    /** Creates the driver; actions that may be refused run in {@code attempt}. */
-    FuzzQueue(Channel channel, FuzzFile file, SplittableRandom random, Consumer<String> count,
-        Consumer<Runnable> attempt) {
-        this.channel = channel;
-        this.file = file;
-        this.random = random;
-        this.count = count;
-        this.attempt = attempt;
+    FuzzQueue(FuzzDrive drive) {
+        super(drive);
     }
 
     @Override
-    public void step(boolean full) {
+    void step(boolean full) {
         int which = random.nextInt(workers.length);
         Worker worker = workers[which];
         if (worker == null) {
             if (!full) {
-                attempt.accept(() -> {
+                attempt(() -> {
                     workers[which] = channel.worker(random.nextBoolean() ? "" : "w");
-                    count.accept("worker");
+                    count("worker");
                 });
             }
             return;
         }
         switch (random.nextInt(16)) {
             case 0 -> end(which);
-            case 1 -> attempt.accept(() -> count.accept("ended " + worker.ended()));
-            case 2 -> attempt.accept(() -> channel.evict(worker.slot()));
-            case 3 -> attempt.accept(worker::drain);
+            case 1 -> attempt(() -> count("ended " + worker.ended()));
+            case 2 -> attempt(() -> channel.evict(worker.slot()));
+            case 3 -> attempt(worker::drain);
             case 4, 5, 6, 7, 8 -> take(worker);
-            case 9, 10 -> attempt.accept(() -> worker.controlledPoll(each -> {
+            case 9, 10 -> attempt(() -> worker.controlledPoll(each -> {
                 handle(each);
                 return random.nextInt(8) == 0 ? null : Action.values()[random.nextInt(Action.values().length)];
             }, random.nextInt(20)));
-            default -> attempt.accept(() -> worker.poll(this::handle, random.nextInt(20)));
+            default -> attempt(() -> worker.poll(this::handle, random.nextInt(20)));
         }
     }
 
@@ -56,29 +42,29 @@ final class FuzzQueue implements FuzzKind {
         Worker worker = workers[which];
         workers[which] = null;
         if (random.nextBoolean()) {
-            attempt.accept(worker::close);
+            attempt(worker::close);
         } else {
             worker.seat().abandon();
-            count.accept("worker died");
+            count("worker died");
         }
     }
 
     private void take(Worker worker) {
-        attempt.accept(() -> {
+        attempt(() -> {
             job = null;
             job = worker.take();
         });
         if (job == null) {
             return;
         }
-        attempt.accept(() -> look(job));
+        attempt(() -> look(job));
         switch (random.nextInt(5)) {
-            case 0 -> attempt.accept(() -> count.accept(job.release() ? "released" : "not released"));
-            case 1 -> attempt.accept(job::close);
+            case 0 -> attempt(() -> count(job.release() ? "released" : "not released"));
+            case 1 -> attempt(job::close);
             case 2 -> file.scribble(random); // the job stays open
-            default -> attempt.accept(() -> {
+            default -> attempt(() -> {
                 job.done();
-                count.accept("done");
+                count("done");
             });
         }
     }
@@ -95,7 +81,7 @@ final class FuzzQueue implements FuzzKind {
     }
 
     private void look(Job each) {
-        count.accept(each.repeat() ? "repeated job" : "job");
+        count(each.repeat() ? "repeated job" : "job");
         int length = each.length();
         if (length < 0 || length > channel.capacity() - Layout.RECORD_HEADER_LENGTH || each.type() < 1
             || each.attempts() < 0 || each.ring() < 0 || each.ring() >= channel.producers()
@@ -104,13 +90,11 @@ final class FuzzQueue implements FuzzKind {
             throw new IllegalStateException("a job of type " + each.type() + " with " + length + " bytes, ring "
                 + each.ring() + " position " + each.position() + " attempts " + each.attempts());
         }
-        for (int i = 0; i + Long.BYTES <= length; i += Long.BYTES) {
-            each.buffer().getLong(i);
-        }
+        FuzzDrive.read(each.buffer(), length);
     }
 
     @Override
-    public void end() {
+    void end() {
         // The channel closes its workers.
     }
 }

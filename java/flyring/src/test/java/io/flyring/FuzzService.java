@@ -5,23 +5,16 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
-import java.util.SplittableRandom;
-import java.util.function.Consumer;
 import java.util.stream.Stream;
 
 /** Does with a service of any bytes what its servers and clients can do, and what happens to them. */
-final class FuzzService implements FuzzKind {
+final class FuzzService extends FuzzKind {
     private static final byte[] PAYLOAD = Rings.pattern(1, 2048);
     private static final Duration[] TIMES = {Duration.ZERO, Duration.ofNanos(20_000), Duration.ofMillis(5),
         Duration.ofMillis(20)};
     private static final int MOST = 8; // calls of a client, requests that were kept
     private static final int PLACES = 12;
 
-    private final Channel channel;
-    private final FuzzFile file;
-    private final SplittableRandom random;
-    private final Consumer<String> count;
-    private final Consumer<Runnable> attempt;
     private final Client[] clients = new Client[2];
     private final List<List<Call>> calls = List.of(new ArrayList<>(), new ArrayList<>());
     private final List<Request> kept = new ArrayList<>();
@@ -30,14 +23,8 @@ final class FuzzService implements FuzzKind {
     private int taken;
     private int handed;
 
-    /** What goes on may refuse in {@code attempt}. */
-    FuzzService(Channel channel, FuzzFile file, SplittableRandom random, Consumer<String> count,
-        Consumer<Runnable> attempt) {
-        this.channel = channel;
-        this.file = file;
-        this.random = random;
-        this.count = count;
-        this.attempt = attempt;
+    FuzzService(FuzzDrive drive) {
+        super(drive);
     }
 
     private static void need(boolean good, String what) {
@@ -48,7 +35,7 @@ final class FuzzService implements FuzzKind {
 
     /** A few things: nothing comes of a request alone. */
     @Override
-    public void step(boolean full) {
+    void step(boolean full) {
         for (int i = random.nextInt(6); i >= 0; i--) {
             int which = random.nextInt(clients.length);
             switch (random.nextInt(8)) {
@@ -67,7 +54,7 @@ final class FuzzService implements FuzzKind {
         }
         ask(which, random.nextInt(3) == 0);
         poll();
-        attempt.accept(clients[which]::poll);
+        attempt(clients[which]::poll);
         if (!calls.get(which).isEmpty()) {
             List<Call> some = calls.get(which);
             hear(some.get(some.size() - 1));
@@ -79,20 +66,20 @@ final class FuzzService implements FuzzKind {
     private void serve(boolean full) {
         if (server == null) {
             if (!full && taken++ < PLACES) {
-                attempt.accept(() -> {
+                attempt(() -> {
                     server = channel.server(random.nextBoolean() ? "" : "s");
-                    count.accept("server");
+                    count("server");
                 });
             }
             return;
         }
         switch (random.nextInt(24)) {
             case 0, 1 -> endServer();
-            case 2 -> attempt.accept(() -> channel.evict(0));
-            case 3 -> attempt.accept(() -> {
+            case 2 -> attempt(() -> channel.evict(0));
+            case 3 -> attempt(() -> {
                 need(server.inHand() >= server.repliesWaiting() && server.repliesWaiting() >= 0, "held");
                 if (server.damaged() > 0) {
-                    count.accept("damaged");
+                    count("damaged");
                 }
                 server.stop();
                 server.serve(request -> {
@@ -104,7 +91,7 @@ final class FuzzService implements FuzzKind {
     }
 
     private void poll() {
-        attempt.accept(() -> {
+        attempt(() -> {
             int limit = 1 + random.nextInt(20);
             handed = 0;
             int returned = server.poll(this::handle, limit);
@@ -118,16 +105,16 @@ final class FuzzService implements FuzzKind {
         server = null;
         kept.clear();
         if (random.nextBoolean()) {
-            attempt.accept(old::close);
+            attempt(old::close);
         } else {
             old.seat().abandon();
-            count.accept("server died");
+            count("server died");
         }
     }
 
     private void handle(Request request) {
         handed++;
-        count.accept(request.repeat() ? "repeated request" : "request");
+        count(request.repeat() ? "repeated request" : "request");
         int length = request.length();
         if (length < 0 || length > channel.capacity() - Layout.RECORD_HEADER_LENGTH || request.type() < 1
             || request.client() < 0 || request.client() >= channel.clients() || request.sender() == null
@@ -136,9 +123,7 @@ final class FuzzService implements FuzzKind {
             throw new AssertionError("a request of type " + request.type() + " with " + length + " bytes of client "
                 + request.client()); // no exception: that would be its answer
         }
-        for (int i = 0; i + Long.BYTES <= length; i += Long.BYTES) {
-            request.buffer().getLong(i);
-        }
+        FuzzDrive.read(request.buffer(), length);
         if (request.isStream()) {
             request.stream(items(), 1 + random.nextInt(9));
             return;
@@ -151,7 +136,7 @@ final class FuzzService implements FuzzKind {
                     channel.evict(1 + request.client());
                 }
             }
-            case 3 -> count.accept("not answered");
+            case 3 -> count("not answered");
             case 4, 5, 6, 7, 8, 9, 10, 11 -> {
                 if (kept.size() < MOST) {
                     request.keep();
@@ -182,9 +167,9 @@ final class FuzzService implements FuzzKind {
     private void answerLater() {
         if (!kept.isEmpty()) {
             Request one = kept.remove(random.nextInt(kept.size()));
-            attempt.accept(() -> {
+            attempt(() -> {
                 answer(one);
-                count.accept("answered later");
+                count("answered later");
             });
         }
     }
@@ -196,31 +181,31 @@ final class FuzzService implements FuzzKind {
         List<Call> some = calls.get(which);
         if (client == null) {
             if (!full && taken++ < PLACES) {
-                attempt.accept(() -> {
+                attempt(() -> {
                     clients[which] = channel.client(random.nextBoolean() ? "" : "c");
-                    count.accept("client");
+                    count("client");
                 });
             }
             return;
         }
         switch (random.nextInt(16)) {
             case 0 -> endClient(which);
-            case 1 -> attempt.accept(() -> {
+            case 1 -> attempt(() -> {
                 need(client.outstanding() <= channel.maxOutstanding() && client.late() >= 0, "counts");
                 ServerInfo lives = client.server();
                 need(lives == null || lives.epoch() > 0, "a server that cannot be");
             });
-            case 2 -> attempt.accept(() -> look(client.call(bytes(), 1 + random.nextInt(9), TIMES[1])));
+            case 2 -> attempt(() -> look(client.call(bytes(), 1 + random.nextInt(9), TIMES[1])));
             case 3, 4, 5, 6 -> ask(which, random.nextInt(4) == 0);
             case 7, 8 -> handleACall(some);
             case 9 -> endClient(which);
-            default -> attempt.accept(() -> client.poll(TIMES[random.nextInt(2)]));
+            default -> attempt(() -> client.poll(TIMES[random.nextInt(2)]));
         }
     }
 
     private void ask(int which, boolean stream) {
         Client client = clients[which];
-        attempt.accept(() -> {
+        attempt(() -> {
             // Without a server it waits for one.
             Duration time = client.server() == null ? TIMES[1] : TIMES[random.nextInt(TIMES.length)];
             add(calls.get(which), stream ? client.stream(bytes(), 1, random.nextInt(6), time)
@@ -240,7 +225,7 @@ final class FuzzService implements FuzzKind {
         }
         some.add(call);
         if (random.nextBoolean()) {
-            call.future().whenComplete((answer, error) -> count.accept(error == null ? "completed" : "failed"));
+            call.future().whenComplete((answer, error) -> count(error == null ? "completed" : "failed"));
         }
     }
 
@@ -250,21 +235,21 @@ final class FuzzService implements FuzzKind {
         }
         Call call = some.get(random.nextInt(some.size()));
         switch (random.nextInt(4)) {
-            case 0 -> attempt.accept(() -> {
+            case 0 -> attempt(() -> {
                 call.cancel();
                 need(call.done(), "a call goes on that was cancelled");
             });
             case 1 -> some.remove(call);
             case 2 -> hear(call);
-            default -> attempt.accept(() -> look(call.result(TIMES[random.nextInt(2)])));
+            default -> attempt(() -> look(call.result(TIMES[random.nextInt(2)])));
         }
     }
 
     private void hear(Call call) {
-        attempt.accept(() -> {
+        attempt(() -> {
             for (Message item = call.next(TIMES[random.nextInt(2)]); item != null; item = call.next(Duration.ZERO)) {
                 look(item);
-                count.accept("item");
+                count("item");
             }
             if (call.done()) {
                 look(call.result());
@@ -274,9 +259,9 @@ final class FuzzService implements FuzzKind {
 
     private void look(Message answer) {
         if (answer == null) {
-            count.accept("end of a stream");
+            count("end of a stream");
         } else {
-            count.accept("answer");
+            count("answer");
             need(answer.length() <= channel.capacity() && answer.type() > 0
                 && answer.toByteArray().length == answer.length(), "an answer that cannot be");
         }
@@ -290,25 +275,25 @@ final class FuzzService implements FuzzKind {
             close(old, calls.get(which));
         } else {
             old.seat.abandon();
-            count.accept("client died");
+            count("client died");
         }
         calls.get(which).clear();
     }
 
     private void close(Client client, List<Call> some) {
-        attempt.accept(client::close);
+        attempt(client::close);
         need(some.stream().allMatch(Call::done), "a call has no end, and its client is closed");
     }
 
     @Override
-    public void end() {
+    void end() {
         for (int which = 0; which < clients.length; which++) {
             if (clients[which] != null) {
                 close(clients[which], calls.get(which));
             }
         }
         if (server != null) {
-            attempt.accept(server::close);
+            attempt(server::close);
         }
     }
 }

@@ -2,7 +2,6 @@
 package io.flyring.bench;
 
 import io.flyring.BatchSpinIdleStrategy;
-import io.flyring.Channel;
 import io.flyring.Claim;
 import io.flyring.Job;
 import io.flyring.JobHandler;
@@ -16,8 +15,7 @@ import org.agrona.concurrent.NoOpIdleStrategy;
  * A queue, its producer, and one or two workers. Option {@code limit}: the jobs of a poll. Option {@code by=take}: one
  * job a call, by take and done.
  */
-final class FlyringQueue extends Contender {
-    private final Channel channel;
+final class FlyringQueue extends FlyringChannel {
     private final Publisher producer;
     private final Worker worker;
     private final boolean sleeps;
@@ -27,17 +25,20 @@ final class FlyringQueue extends Contender {
     private final JobHandler handler = job -> receiver.onMessage(job.buffer(), 0);
 
     FlyringQueue(Setup setup, Messages messages) {
-        super(setup, messages);
-        if (!setup.streaming()) {
-            throw new IllegalArgumentException("cannot: flyring-queue: jobs go one way");
-        }
+        super(needJobs(setup), messages);
         sleeps = setup.scenario == Setup.Scenario.JOBS;
         byTake = setup.option("by", "poll").equals("take");
         limit = setup.option("limit", 1);
         idle = sleeps ? NoOpIdleStrategy.INSTANCE : limit > 1 ? new BatchSpinIdleStrategy() : new SpinIdleStrategy();
-        channel = Flyring.open(setup, Flyring.capacity(setup, messages));
         producer = setup.producer() ? channel.publisher() : null;
         worker = setup.producer() ? null : channel.worker();
+    }
+
+    private static Setup needJobs(Setup setup) {
+        if (!setup.streaming()) {
+            throw new IllegalArgumentException("cannot: flyring-queue: jobs go one way");
+        }
+        return setup;
     }
 
     @Override
@@ -68,15 +69,5 @@ final class FlyringQueue extends Contender {
     @Override
     void receiveWithin(long ns) {
         worker.poll(handler, limit, ns);
-    }
-
-    @Override
-    String library() {
-        return "flyring";
-    }
-
-    @Override
-    public void close() {
-        channel.close();
     }
 }

@@ -2,7 +2,6 @@
 package io.flyring.bench;
 
 import io.flyring.Call;
-import io.flyring.Channel;
 import io.flyring.Client;
 import io.flyring.Message;
 import io.flyring.MessageHandler;
@@ -17,12 +16,11 @@ import java.time.Duration;
  * A service, its server and one client. Round trips: a call that waits for its answer. Streams: up to {@code --option
  * outstanding=N} calls are under way, and every answer is compared. The handler answers with what it got.
  */
-final class FlyringService extends Contender {
+final class FlyringService extends FlyringChannel {
     /** How long a wait spins that must not sleep: longer than any run takes. */
     private static final Duration SPIN = Duration.ofHours(1);
     private static final int TYPE = 1;
 
-    private final Channel channel;
     private final Client client;
     private final Server server;
     private final PayloadBuffer message = new PayloadBuffer();
@@ -42,10 +40,7 @@ final class FlyringService extends Contender {
     private final MessageHandler compare = got -> compare(got.length(), got.buffer(), expected);
 
     FlyringService(Setup setup, Messages messages) {
-        super(setup, messages);
-        if (setup.size != SmallMessages.SIZE || !setup.whole) {
-            throw new IllegalArgumentException("cannot: flyring-service: 32 bytes, every one written and compared");
-        }
+        super(needSmall(setup), messages);
         message.wrap(ByteBuffer.allocateDirect(messages.size));
         wait = setup.block ? Long.MAX_VALUE : 0;
         limit = setup.limit();
@@ -53,7 +48,6 @@ final class FlyringService extends Contender {
         oneAtATime = underWay == 1;
         calls = new Call[underWay];
         tags = new long[underWay];
-        channel = Flyring.open(setup, Flyring.capacity(setup, messages));
         client = setup.producer() ? channel.client() : null;
         server = setup.producer() ? null : channel.server();
         Duration spin = setup.block ? Duration.ZERO : SPIN;
@@ -62,6 +56,13 @@ final class FlyringService extends Contender {
         } else {
             server.setSpin(spin);
         }
+    }
+
+    private static Setup needSmall(Setup setup) {
+        if (setup.size != SmallMessages.SIZE || !setup.whole) {
+            throw new IllegalArgumentException("cannot: flyring-service: 32 bytes, every one written and compared");
+        }
+        return setup;
     }
 
     @Override
@@ -111,15 +112,5 @@ final class FlyringService extends Contender {
         if (server != null) {
             server.poll(answer, limit, wait);
         }
-    }
-
-    @Override
-    String library() {
-        return "flyring";
-    }
-
-    @Override
-    public void close() {
-        channel.close();
     }
 }
