@@ -63,4 +63,12 @@ static inline void pause_cpu(void)
 #endif
 }
 
+/* The same, several times; at least once. */
+static inline void pause_cpus(int times)
+{
+    do
+        pause_cpu();
+    while (--times > 0);
+}
+
 #endif

@@ -150,6 +150,7 @@ wait_target publisher_target(Publisher *self)
         .mask = self->bit,
         .writable = true,
         .room = true,
+        .pauses = room_pauses(&self->shape),
         .ready = room_is_there,
         .others_wake = readers_wake,
         .context = self,
@@ -197,6 +198,7 @@ int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, i
         return -1;
     wait_target target = publisher_target(self);
     int result = wait_here(self, state, &target);
+    self->writer.stands_back = false; /* the wait was a pause */
     if (result == -1 || !publisher_usable(self))
         return -1;
     return result == -2 ? 0 : 1;

@@ -71,10 +71,10 @@ static int64_t earlier(int64_t one, int64_t other)
 static bool spin_until(int64_t end, const wait_target *target)
 {
     do {
-        for (int i = 0; i < CLOCK_EVERY; i++) {
+        for (int i = 0; i < CLOCK_EVERY; i += target->pauses > 1 ? target->pauses : 1) {
             if (target->ready(target->context))
                 return true;
-            pause_cpu();
+            pause_cpus(target->pauses);
         }
         if (target->room) /* a reader that must make room may need this core */
             sched_yield();

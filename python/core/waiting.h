@@ -93,6 +93,7 @@ typedef struct {
     uint32_t mask; /* the bits of the rings */
     bool writable; /* the mapping is writable, so the bits can be set */
     bool room; /* it waits for room; else for data */
+    int pauses; /* how often it pauses between two looks; 0: once */
     bool (*ready)(void *context); /* whether it must not sleep, because there is something to do */
     bool (*others_wake)(void *context); /* whether all owners on the other side wake sleepers */
     bool (*nameless)(void *context); /* whether the file has no name any more; NULL: the waiting thread checks that */

@@ -3,7 +3,10 @@
 #include "waiting.h"
 
 #define RETIRE_AFTER_NS 1000000 /* 6.2, 4 */
-#define PAUSES 32 /* a microsecond, about */
+#define LEAST_PAUSES 32 /* a microsecond, about */
+#define MOST_PAUSES 128
+#define BYTES_PER_PAUSE 8192 /* of the ring */
+#define LITTLE_ROOM 8 /* less than this part of a queue's ring */
 
 ring_writer ring_writer_make(const geometry *shape, uint8_t *base, int32_t slot, int64_t end, int64_t count,
                              int64_t lag)
@@ -91,22 +94,24 @@ static bool free_gates(slot_writer *self, int64_t needed)
     return take_back(self->shape, self->base, self->lock, self->ring.trailer, needed) || changed;
 }
 
-/* Of a queue, between two looks that find no room: each one takes from a worker the lines that it is about to write. */
-static void stand_back(void)
+int room_pauses(const geometry *shape)
 {
-    for (int i = 0; i < PAUSES; i++)
-        pause_cpu();
+    if (!shape->queue)
+        return 1;
+    int64_t pauses = shape->capacity / BYTES_PER_PAUSE;
+    return pauses < LEAST_PAUSES ? LEAST_PAUSES : pauses > MOST_PAUSES ? MOST_PAUSES : (int)pauses;
 }
 
 int writer_recompute(slot_writer *self, int64_t n)
 {
-    if (self->blocked && self->shape->queue)
-        stand_back();
+    if (self->stands_back)
+        pause_cpus(room_pauses(self->shape));
     ring_writer *ring = &self->ring;
     if (self->look != NULL && !self->look(self, false)) /* 6.2, 0 */
         return -1;
     for (bool lag_tested = false, tested = false;;) {
         ring_recompute(ring);
+        self->stands_back = self->shape->queue && ring->limit - ring->end < ring->capacity / LITTLE_ROOM;
         int64_t wanted = n;
         if (self->owner_pending) {
             if (publish_owner(self, &wanted)) {

@@ -12,6 +12,7 @@ typedef struct slot_writer {
     bool owner_pending; /* the owner record is due before the first record (6.1) */
     bool blocked; /* blocked_since is not 0 (6.2, 5) */
     bool evicts; /* there is a lag limit */
+    bool stands_back; /* of a queue: pauses before the next look for room (queue.md 4) */
     int32_t slot;
     int64_t wanted; /* how many bytes last found no room at the end, with the header behind them; 0: none */
     int64_t held_since; /* when it was first held back, or last tested (6.2, 4), in ns; 0: not held back */
@@ -33,6 +34,10 @@ ring_writer ring_writer_make(const geometry *shape, uint8_t *base, int32_t slot,
 /* Look for room for n bytes at the end (6.2): 1 there is room, 2 the end moved (start again), 0 back-pressured, -1 an
    exception. */
 int writer_recompute(slot_writer *self, int64_t n);
+/* How often a writer pauses before it looks for room again: in a queue for about four microseconds, or one if the ring
+   is small, so that workers do not empty it meanwhile; else once. Each look takes from a worker the cache lines that the
+   worker is about to write. */
+int room_pauses(const geometry *shape);
 /* Clear blocked_since, because there is room again (6.2, 5). */
 void writer_unblocked(slot_writer *self);
 /* Reserve room for a record of size n at the end, which may move over padding (6.1, 1 and 2): 1 there is room, 0

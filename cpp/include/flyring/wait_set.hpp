@@ -186,7 +186,7 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
         if (is_woken() || now >= deadline) break;
         if (now < spin_end) {
             const std::int64_t end = std::min(spin_end, detail::later(now, detail::spin_turn));
-            if (detail::spin_until(end, false, [this] { return is_anything(); }) || end < spin_end) continue;
+            if (detail::spin_until(end, false, 0, [this] { return is_anything(); }) || end < spin_end) continue;
         }
         pass_on.slept = true;
         naps() ? nap(deadline) : sleep(start, deadline);

@@ -244,7 +244,10 @@ class PublisherCore final : public Member {
     class RoomWait {
       public:
         RoomWait(PublisherCore& core, Nanoseconds timeout, Use rest = idle)
-            : core_(core), wait_((core.take_for_wait(rest), core), rest), turns_(core, timeout, core.spin_, true) {}
+            : core_(core),
+              wait_((core.take_for_wait(rest), core), rest),
+              turns_(core, timeout, core.spin_, true, core.state_->file.is_queue() ? core.writer_.ring.capacity() : 0) {
+        }
         /// In a queue: the wait ends with Busy if only the calling thread itself could make room.
         void unless_busy(Nanoseconds timeout) noexcept {
             looks_for_own_ = core_.state_->file.is_queue() && timeout.count() > 0;
@@ -260,6 +263,7 @@ class PublisherCore final : public Member {
             wait_.put_back();
             if (looks_for_own_) core_.check_busy(flushed_ != 0 ? flushed_ : core_.writer_.needed_last);
             const bool again = turns_.next(ready);
+            core_.writer_.stands_back = false;  // the wait was a pause
             wait_.take(trying);
             if (!core_.usable()) core_.throw_unusable();
             return again;

@@ -11,6 +11,16 @@
 
 namespace flyring::detail {
 
+/// A queue's producer pauses so before it looks for room again (spec/queue.md 4): each look takes from a worker the
+/// cache lines that the worker is about to write. A pause takes about four microseconds; one, if the ring is small, so
+/// that workers do not empty it meanwhile. `capacity`: bytes of the ring.
+inline void stand_back(std::int64_t capacity) noexcept {
+    constexpr std::int64_t least = 32;  // a microsecond, about
+    constexpr std::int64_t most = 128;
+    constexpr std::int64_t bytes = 8192;  // of the ring, for each turn of the loop
+    for (std::int64_t left = std::clamp(capacity / bytes, least, most); left > 0; --left) cpu_relax();
+}
+
 /// The writer of one ring: the steps of spec/channel.md 6.1 and 6.2, in their order. It has no slot, no claims and no
 /// thread checks; SlotWriter and PublisherCore add them.
 struct RingWriter {

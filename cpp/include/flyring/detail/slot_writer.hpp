@@ -102,7 +102,7 @@ struct SlotWriter : RingWriter {
     }
 
     static constexpr std::int64_t retire_interval = 1'000'000;  // ns
-    static constexpr int pauses = 32;                           // a microsecond, about
+    static constexpr std::int64_t little_room = 8;              // less than this part of a queue's ring
 
     const ChannelFile* file = nullptr;
     const Fd* description = nullptr;
@@ -112,6 +112,7 @@ struct SlotWriter : RingWriter {
     std::int64_t held_back_since = 0;  // monotonic ns of the start, or of the last test of locks; 0: not held back
     std::int64_t clock_offset = 0;     // offset of CLOCK_MONOTONIC in this process, ns
     std::uint64_t needed_last = 0;     // needed() of the last record that found no room
+    bool stands_back = false;          // of a queue: pauses before the next look for room (spec/queue.md 4)
     bool tells_replaced = true;        // throws ChannelReplaced; false in a service, where waits throw it
     SuccessorWatch successor;
 
@@ -123,12 +124,6 @@ struct SlotWriter : RingWriter {
         store_relaxed(words.blocked_length(), static_cast<std::int64_t>(size));
         const std::int64_t since = std::max<std::int64_t>(now - clock_offset, 1);
         store_release(words.blocked_since(), file->environment.monotonic.value_or(since));
-    }
-
-    /// Pauses between two looks of a queue's producer that find no room. Each look takes from a worker the cache lines
-    /// that the worker is about to write.
-    static void stand_back() noexcept {
-        for (int i = 0; i < pauses; ++i) cpu_relax();
     }
 
     /// Notes in the slot that there is room again (6.2, 5).
@@ -148,7 +143,7 @@ bool SlotWriter::find_room(std::uint64_t size, std::uint64_t first) {
     if (has_room(size)) return true;
     const std::uint64_t wanted = needed(size);
     if (tells_replaced) successor.look(*file);  // 6.2, 0
-    if (handovers != nullptr && held_back_since != 0) stand_back();
+    if (stands_back) stand_back(ring.capacity());
     if (!is_still_held(needed(first))) recompute();
     if (!has_room(size) && max_lag != 0 && evict_lagging(*file, ring, *description, max_lag, wanted)) recompute();
     if (!has_room(size) && is_time_to_test()) {
@@ -157,6 +152,7 @@ bool SlotWriter::find_room(std::uint64_t size, std::uint64_t first) {
         if (tells_replaced) check_replaced(*file);
         recompute();
     }
+    stands_back = handovers != nullptr && limit - end < ring.capacity() / little_room;
     if (has_room(first)) {
         note_room();
         return true;

@@ -61,14 +61,19 @@ inline std::uint32_t mask_of(const Rings& rings) noexcept {
 }
 
 /// Spins until `ready()` is true or CLOCK_MONOTONIC reaches `time`. Returns whether it is ready. `yields`: offers the
-/// core to other threads between the looks.
+/// core to other threads between the looks. `stood_back`: 0; or bytes of a queue's ring, to stand back from it after
+/// each look.
 template <typename Ready>
-bool spin_until(std::int64_t time, bool yields, Ready&& ready) {
-    constexpr int looks = 16;  // between two reads of the clock
+bool spin_until(std::int64_t time, bool yields, std::int64_t stood_back, Ready&& ready) {
+    const int looks = stood_back != 0 ? 1 : 16;  // between two reads of the clock
     do {
         for (int i = 0; i < looks; ++i) {
             if (ready()) return true;
-            cpu_relax();
+            if (stood_back != 0) {
+                stand_back(stood_back);
+            } else {
+                cpu_relax();
+            }
         }
         if (yields) sched_yield();
     } while (clock_ns(CLOCK_MONOTONIC) < time);
@@ -79,10 +84,12 @@ bool spin_until(std::int64_t time, bool yields, Ready&& ready) {
 class Turns {
   public:
     /// `yields` is true for a wait for room: while it spins, it offers the core to others, because a reader that must
-    /// make room may need it.
-    Turns(const Member& member, Nanoseconds timeout, Nanoseconds spin, bool yields = false) noexcept
+    /// make room may need it. `stood_back`: as for spin_until.
+    Turns(const Member& member, Nanoseconds timeout, Nanoseconds spin, bool yields = false,
+          std::int64_t stood_back = 0) noexcept
         : member_(member),
           yields_(yields),
+          stood_back_(stood_back),
           start_(clock_ns(CLOCK_MONOTONIC)),
           deadline_(later(start_, timeout.count())),
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
@@ -98,7 +105,7 @@ class Turns {
         bool again = false;
         if (now < spin_end_) {
             const std::int64_t end = std::min(spin_end_, later(now, spin_turn));
-            again = spin_until(end, yields_, look) || end < spin_end_;
+            again = spin_until(end, yields_, stood_back_, look) || end < spin_end_;
             if (!again) now = clock_ns(CLOCK_MONOTONIC);
         }
         if (!again) {
@@ -120,6 +127,7 @@ class Turns {
   private:
     const Member& member_;
     const bool yields_;
+    const std::int64_t stood_back_;
     std::int32_t successor_ = 0;  // the channel's successor word at the last turn
     std::int64_t start_;
     std::int64_t deadline_;

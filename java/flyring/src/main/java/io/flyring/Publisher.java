@@ -100,6 +100,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
             if (busy) {
                 payload.busy();
             } else {
+                room.waited();
                 payload.invalidate();
             }
         }

@@ -11,7 +11,10 @@ import java.util.List;
  */
 final class Room {
     private static final long PATIENCE_NANOS = 1_000_000;
-    private static final int PAUSES = 32; // a microsecond, about
+    private static final int LEAST_PAUSES = 32; // a microsecond, about
+    private static final int MOST_PAUSES = 128;
+    private static final int BYTES_PER_PAUSE = 8192; // of the ring
+    private static final int LITTLE_ROOM = 8; // less than this part of a queue's ring
 
     private final Channel channel;
     private final Slots slotsOfChannel;
@@ -22,6 +25,9 @@ final class Room {
     private final int first;
     private final int end;
     private final boolean queue;
+    private final long littleRoom;
+    /** Of a queue: pauses before the next look for room (queue.md 4). */
+    private boolean standsBack;
     /** Whether a subscriber beyond the writer's lag limit is evicted; if not, the writer waits for it. */
     private final boolean evicts;
     /** When room was first short, or when the slots were last tested; 0 if room is not short. */
@@ -46,6 +52,7 @@ final class Room {
         this.first = channel.header().firstGate(ring);
         this.end = channel.header().endOfGates(ring);
         this.queue = channel.header().isQueue();
+        this.littleRoom = channel.header().capacity / LITTLE_ROOM;
         this.evicts = evicts;
     }
 
@@ -110,8 +117,8 @@ final class Room {
         if (tellsReplaced && control.getIntOpaque(Layout.CONTROL_SUCCESSOR) != 0) { // 0
             lookForSuccessor();
         }
-        if (queue && blocked) {
-            standBack();
+        if (standsBack) {
+            standBack(pauses(channel.header()));
         }
         writer.recompute();
         if (needed > writer.limit && evicts && evict(writer, needed)) {
@@ -121,19 +128,30 @@ final class Room {
             test(writer, needed);
             writer.recompute();
         }
+        standsBack = queue && writer.limit - writer.end < littleRoom;
         tell(writer, first);
         this.needed = first;
         return needed <= writer.limit;
     }
 
     /**
-     * Pauses between two looks of a queue's producer that find no room. Each look takes from a worker the cache lines
-     * that the worker is about to write.
+     * How often a producer pauses before it looks for room again: in a queue for about four microseconds, or one if the
+     * ring is small, so that workers do not empty it meanwhile; else once. Each look takes from a worker the cache
+     * lines that the worker is about to write.
      */
-    private static void standBack() {
-        for (int i = 0; i < PAUSES; i++) {
+    static int pauses(Header header) {
+        return header.isQueue() ? Math.min(Math.max(header.capacity / BYTES_PER_PAUSE, LEAST_PAUSES), MOST_PAUSES) : 1;
+    }
+
+    static void standBack(int pauses) {
+        for (int i = 0; i < pauses; i++) {
             Thread.onSpinWait();
         }
+    }
+
+    /** The next look needs no pause, because the writer has waited. */
+    void waited() {
+        standsBack = false;
     }
 
     /** Recompute 0: throws if the channel was replaced. Checks at most once in 1 ms, and not right after it threw. */

@@ -16,6 +16,7 @@ abstract class RoomWait extends Waiting {
         super(channel.slots().room(), true, WaitingWords.bit(ring), "room");
         this.channel = channel;
         this.subscribers = channel.header().subscribers;
+        pauses = Room.pauses(channel.header());
     }
 
     abstract long gate(int slot);

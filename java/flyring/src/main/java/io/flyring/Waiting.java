@@ -47,6 +47,8 @@ abstract class Waiting {
     private final Memory time = Memory.of(ByteBuffer.allocateDirect(Linux.TIMESPEC_SIZE));
     private final AtomicInteger state = new AtomicInteger();
     private long spin = DEFAULT_SPIN_NANOS;
+    /** How often it pauses between two looks. */
+    int pauses = 1;
     private long start;
     private long deadline;
     private long spinEnd;
@@ -305,11 +307,11 @@ abstract class Waiting {
 
     private boolean spinUntil(long end) {
         do {
-            for (int i = 0; i < LOOKS; i++) {
+            for (int i = 0; i < LOOKS; i += pauses) {
                 if (isTakenOver() || isReady()) {
                     return true;
                 }
-                Thread.onSpinWait();
+                Room.standBack(pauses);
             }
             betweenLooks();
         } while (System.nanoTime() < end);
