@@ -80,7 +80,13 @@ class ServerCore final : public Member {
     inline void begin_stream(RequestState& request, NextItem&& next, std::int32_t type);
     template <typename Lock>
     static void go_on(RequestState& request, Lock&& lock);
-    static void ref(RequestState& request) noexcept { __atomic_fetch_add(&request.refs, 1U, __ATOMIC_RELAXED); }
+    static void ref(RequestState& request) noexcept {
+        if (FLYRING_UNLIKELY(request.kept)) {
+            __atomic_fetch_add(&request.refs, 1U, __ATOMIC_RELAXED);
+        } else {
+            ++request.refs;  // a locked instruction would wait until the stores of the reply before have left the core
+        }
+    }
     inline void release(RequestState& request) noexcept;
     static inline void release_kept(RequestState& request) noexcept;
     inline void settle(RequestState& request);
@@ -173,6 +179,7 @@ class ServerCore final : public Member {
         std::int64_t repeat_end = 0;
         std::int64_t* gate = nullptr;
         std::int64_t* taken_end = nullptr;
+        LookAhead ahead;
         const std::int64_t* client_epoch = nullptr;   // epoch word of slot 1 + k
         const std::int32_t* client_closed = nullptr;  // closed word of publisher slot k
         std::uint32_t hand = 0;                       // requests in hand
@@ -229,10 +236,12 @@ class ServerCore final : public Member {
         const std::int64_t capacity = side.ring.capacity();
         const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
         std::int64_t passed = 0;  // bytes of records that went to no handler
+        std::uint32_t records = 0;
         while (done < limit && passed < capacity) {
             const std::int64_t at = side.cursor;
             const std::int32_t length = load_acquire(side.ring.length_at(at));  // poll 1; pairs with publish 6
             if (length <= 0) break;
+            side.ahead.fetch(side.ring, at, side.ring.align(length), records++);
             const Took took = take(side, at, length, handler);
             if (took == Took::stays) break;
             if (took == Took::handed_out) {
@@ -242,6 +251,7 @@ class ServerCore final : public Member {
             }
             if (side.cursor - side.stored >= eighth) store_gate(side);
         }
+        if (records != 0) side.ahead.found(records);
         if (!side.damaged) store_gate(side);
         return done;
     }

@@ -51,6 +51,17 @@ static_assert(offsetof(RequestPrefix, deadline) == layout::REQUEST_DEADLINE);
 static_assert(offsetof(RequestPrefix, client_epoch) == layout::REQUEST_CLIENT_EPOCH);
 static_assert(offsetof(RequestPrefix, server_epoch) == layout::REQUEST_SERVER_EPOCH);
 
+/// Writes the prefix field by field: a copy of a struct just made would load it in vectors, which must wait until its
+/// fields have left the store buffer.
+[[gnu::always_inline]] inline void write(std::byte* to, const RequestPrefix& prefix) noexcept {
+    put(to + layout::REQUEST_SEQUENCE, prefix.sequence);
+    put(to + layout::REQUEST_OPERATION, prefix.operation);
+    put(to + layout::REQUEST_CREDIT, prefix.credit);
+    put(to + layout::REQUEST_DEADLINE, prefix.deadline);
+    put(to + layout::REQUEST_CLIENT_EPOCH, prefix.client_epoch);
+    put(to + layout::REQUEST_SERVER_EPOCH, prefix.server_epoch);
+}
+
 /// The prefix of a reply (2).
 struct ReplyPrefix {
     std::uint32_t client_epoch;
@@ -63,6 +74,36 @@ static_assert(offsetof(ReplyPrefix, client_epoch) == layout::REPLY_CLIENT_EPOCH)
 static_assert(offsetof(ReplyPrefix, sequence) == layout::REPLY_SEQUENCE);
 static_assert(offsetof(ReplyPrefix, status) == layout::REPLY_STATUS);
 static_assert(offsetof(ReplyPrefix, flags) == layout::REPLY_FLAGS);
+
+[[gnu::always_inline]] inline void write(std::byte* to, const ReplyPrefix& prefix) noexcept {
+    put(to + layout::REPLY_CLIENT_EPOCH, prefix.client_epoch);
+    put(to + layout::REPLY_SEQUENCE, prefix.sequence);
+    put(to + layout::REPLY_STATUS, prefix.status);
+    put(to + layout::REPLY_FLAGS, prefix.flags);
+}
+
+/// Fetches the lines of the records that a reader is likely to find next. The place of a record follows from the length
+/// of the record in front, so that without this each line is asked for when the line before has come.
+class LookAhead {
+  public:
+    /// At the record at `at`, in front of which this poll found `before` records. Looks as far ahead as the last poll
+    /// got: a line that is fetched too early must go back to its writer.
+    [[gnu::always_inline]] void fetch(const Ring& ring, std::int64_t at, std::int64_t size,
+                                      std::uint32_t before) const {
+        if (FLYRING_LIKELY(before + 1 >= last_)) return;
+        const std::uint32_t left = last_ - before - 1;
+        if (before == 0) {
+            for (std::uint32_t i = 1; i < std::min(left, most); ++i) prefetch_to_read(ring.length_at(at + i * size));
+        }
+        if (left >= most || before == 0) prefetch_to_read(ring.length_at(at + std::min(left, most) * size));
+    }
+    /// At the end of a poll that found `records`, at least one.
+    void found(std::uint32_t records) noexcept { last_ = records; }
+
+  private:
+    static constexpr std::uint32_t most = 4;  // lines under way
+    std::uint32_t last_ = 0;                  // records that the last poll found
+};
 
 /// An epoch as it is in a prefix.
 inline std::uint32_t low_bits(std::int64_t epoch) noexcept {
