@@ -223,7 +223,6 @@ class ClientCore final : public Member {
     std::int64_t stored_ = 0;  // position in the gate
     std::int64_t count_ = 0;   // messages before the cursor
     std::int64_t* gate_ = nullptr;
-    LookAhead ahead_;
     const std::int64_t* server_epoch_ = nullptr;  // epoch word of slot 0
     std::int64_t known_ = 0;
     Waker data_;

@@ -13,14 +13,12 @@ inline bool ClientCore::drain() {
     const std::int64_t first = cursor_;
     const std::int64_t capacity = ring.capacity();
     const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
-    std::uint32_t records = 0;
     for (;;) {
         const std::int64_t at = cursor_;
         const std::int32_t length = load_acquire(ring.length_at(at));  // poll 1; pairs with publish 6
         if (length <= 0) break;
         writer_.prefetch();  // the line of the next request, at which the server waits
         const std::int64_t size = ring.align(length);
-        ahead_.fetch(ring, at, size, records++);
         if (FLYRING_UNLIKELY(length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
                              (at & ring.mask()) + size > capacity)) {
             set_corrupt("a record's length is out of range");
@@ -36,7 +34,6 @@ inline bool ClientCore::drain() {
         if (cursor_ - stored_ >= eighth) store_gate();
         if (cursor_ - first >= capacity) break;
     }
-    if (records != 0) ahead_.found(records);
     if (cursor_ != stored_) store_gate();
     return cursor_ != first;
 }

@@ -124,11 +124,6 @@ inline void prefetch_to_write(const void* at) noexcept {
 #endif
 }
 
-/// Fetches a cache line for a read that comes soon.
-inline void prefetch_to_read(const void* at) noexcept {
-    __builtin_prefetch(at, 0);
-}
-
 /// Tells the processor that this thread spins, so that its sibling hyper-thread gets the shared units.
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__)

@@ -179,7 +179,6 @@ class ServerCore final : public Member {
         std::int64_t repeat_end = 0;
         std::int64_t* gate = nullptr;
         std::int64_t* taken_end = nullptr;
-        LookAhead ahead;
         const std::int64_t* client_epoch = nullptr;   // epoch word of slot 1 + k
         const std::int32_t* client_closed = nullptr;  // closed word of publisher slot k
         std::uint32_t hand = 0;                       // requests in hand
@@ -236,12 +235,10 @@ class ServerCore final : public Member {
         const std::int64_t capacity = side.ring.capacity();
         const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
         std::int64_t passed = 0;  // bytes of records that went to no handler
-        std::uint32_t records = 0;
         while (done < limit && passed < capacity) {
             const std::int64_t at = side.cursor;
             const std::int32_t length = load_acquire(side.ring.length_at(at));  // poll 1; pairs with publish 6
             if (length <= 0) break;
-            side.ahead.fetch(side.ring, at, side.ring.align(length), records++);
             const Took took = take(side, at, length, handler);
             if (took == Took::stays) break;
             if (took == Took::handed_out) {
@@ -251,7 +248,6 @@ class ServerCore final : public Member {
             }
             if (side.cursor - side.stored >= eighth) store_gate(side);
         }
-        if (records != 0) side.ahead.found(records);
         if (!side.damaged) store_gate(side);
         return done;
     }

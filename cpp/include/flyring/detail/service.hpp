@@ -82,29 +82,6 @@ static_assert(offsetof(ReplyPrefix, flags) == layout::REPLY_FLAGS);
     put(to + layout::REPLY_FLAGS, prefix.flags);
 }
 
-/// Fetches the lines of the records that a reader is likely to find next. The place of a record follows from the length
-/// of the record in front, so that without this each line is asked for when the line before has come.
-class LookAhead {
-  public:
-    /// At the record at `at`, in front of which this poll found `before` records. Looks as far ahead as the last poll
-    /// got: a line that is fetched too early must go back to its writer.
-    [[gnu::always_inline]] void fetch(const Ring& ring, std::int64_t at, std::int64_t size,
-                                      std::uint32_t before) const {
-        if (FLYRING_LIKELY(before + 1 >= last_)) return;
-        const std::uint32_t left = last_ - before - 1;
-        if (before == 0) {
-            for (std::uint32_t i = 1; i < std::min(left, most); ++i) prefetch_to_read(ring.length_at(at + i * size));
-        }
-        if (left >= most || before == 0) prefetch_to_read(ring.length_at(at + std::min(left, most) * size));
-    }
-    /// At the end of a poll that found `records`, at least one.
-    void found(std::uint32_t records) noexcept { last_ = records; }
-
-  private:
-    static constexpr std::uint32_t most = 4;  // lines under way
-    std::uint32_t last_ = 0;                  // records that the last poll found
-};
-
 /// An epoch as it is in a prefix.
 inline std::uint32_t low_bits(std::int64_t epoch) noexcept {
     return static_cast<std::uint32_t>(epoch & 0xFFFFFFFF);
