@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/detail/memory.hpp"
 #include "flyring/message.hpp"
 #include "flyring/span.hpp"
 
@@ -75,7 +76,9 @@ class Answer {
     void assign(Bytes bytes) {
         if (bytes.size() > small) {
             large_.assign(bytes.begin(), bytes.end());
-        } else if (bytes.size() != 0) {
+        } else if (bytes.size() <= detail::small) {
+            detail::copy_small(small_, bytes.data(), bytes.size());
+        } else {
             std::memcpy(small_, bytes.data(), bytes.size());
         }
         size_ = bytes.size();

@@ -60,7 +60,7 @@ struct CallState {
     Answer answer;
     std::string text;  // error text, name of the gone server, or path of the channel with a corrupt ring
     std::vector<Answer> items;
-    std::function<void(Call&)> callback;
+    std::optional<std::function<void(Call&)>> callback;
 
     CallEnd end() const noexcept { return static_cast<CallEnd>(load_relaxed(&end_word)); }
     bool ended() const noexcept { return end() != CallEnd::none; }
@@ -75,7 +75,7 @@ struct CallState {
         deadline = 0;
         next_item = 0;
         if (!items.empty()) items.clear();
-        if (callback) callback = nullptr;
+        callback.reset();
     }
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "flyring/answer.hpp"
@@ -30,6 +31,10 @@ class Client {
     /// Runs inside the client's verbs: once for each item that a call gets, and once when the call has ended. It may
     /// start calls, but must not wait. An exception from it leaves the verb.
     using Callback = std::function<void(Call&)>;
+
+    /// Whether an F can be the callback of a call.
+    template <typename F>
+    using IfCallback = std::enable_if_t<std::is_constructible_v<Callback, F>, int>;
 
     /// Calls the server and returns its answer; waits for a server, for room, and for the answer. `type` defaults to 1;
     /// on a channel with a schema to 65536. `timeout` is the request's deadline. Throws ServiceError, Expired,
@@ -58,16 +63,18 @@ class Client {
 
     /// Publishes a request and returns without waiting for the answer. Like call, it waits for a server and for room.
     /// Throws Expired (nothing was published), otherwise as call does.
-    Call start(Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
-        return Call(core_->start(request, type, timeout, 0, std::move(callback)));
+    template <typename F = std::nullptr_t, IfCallback<F> = 0>
+    Call start(Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever, F&& callback = {}) {
+        return Call(core_->start(request, type, timeout, 0, std::forward<F>(callback)));
     }
-    Call start(Bytes request, std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
-        return start(request, core_->raw_type(), timeout, std::move(callback));
+    template <typename F = std::nullptr_t, IfCallback<F> = 0>
+    Call start(Bytes request, std::chrono::nanoseconds timeout = forever, F&& callback = {}) {
+        return start(request, core_->raw_type(), timeout, std::forward<F>(callback));
     }
 
-    template <typename T, detail::IfEncoder<T> = 0>
-    Call start(const T& request, std::chrono::nanoseconds timeout = forever, Callback callback = {}) {
-        return start(detail::encoded(request), detail::type_of<T>, timeout, std::move(callback));
+    template <typename T, typename F = std::nullptr_t, detail::IfEncoder<T> = 0, IfCallback<F> = 0>
+    Call start(const T& request, std::chrono::nanoseconds timeout = forever, F&& callback = {}) {
+        return start(detail::encoded(request), detail::type_of<T>, timeout, std::forward<F>(callback));
     }
 
     /// Like start, for a request that is answered by a sequence of items: see Call::next. `credit`: how many items the

@@ -79,7 +79,7 @@ inline bool ClientCore::publish(CallState& call, std::uint16_t operation, std::u
         low_bits(epoch_), low_bits(known_)};
     const std::size_t length = sizeof prefix + request.size();
     const bool published = writer_.try_publish(length, type, [&](std::byte* to) {
-        std::memcpy(to, &prefix, sizeof prefix);
+        write(to, prefix);
         if (request.size() <= small) {
             copy_small(to + sizeof prefix, request.data(), request.size());
         } else {
@@ -145,20 +145,12 @@ void ClientCore::look_for(CallState& call, CallWait& wait) {
     }
 }
 
-CallState& ClientCore::start(Bytes request, std::int32_t type, Nanoseconds timeout, std::uint32_t credit,
-                             Callback&& callback) {
-    check(request.size(), type, timeout);
-    if (credit != 0 && (least_ || credit > 65535)) {
+/// Refuses the credit of a stream that cannot be started.
+void ClientCore::check_credit(std::uint32_t credit) const {
+    if (least_ || credit > 65535) {
         throw InvalidArgument("credit",
                               least_ ? "a service of at-least-once delivery has no streams" : "it must be 1 to 65535");
     }
-    const Verb verb(*this);
-    CallState& call = admit();
-    CallTable::Hold hold(call);
-    call.credit = credit;
-    call.callback = std::move(callback);
-    begin(call, request, type, timeout, !verb.nested());
-    return call;  // it is outstanding, so the table holds a reference
 }
 
 int ClientCore::poll(Nanoseconds timeout) {

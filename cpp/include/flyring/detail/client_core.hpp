@@ -40,8 +40,20 @@ class ClientCore final : public Member {
     inline void call(Bytes request, std::int32_t type, Nanoseconds timeout, Answer& into);
 
     /// Publishes the request of a call. `credit` above 0 makes it a stream.
-    inline CallState& start(Bytes request, std::int32_t type, Nanoseconds timeout, std::uint32_t credit,
-                            Callback&& callback);
+    template <typename F>
+    CallState& start(Bytes request, std::int32_t type, Nanoseconds timeout, std::uint32_t credit, F&& callback) {
+        check(request.size(), type, timeout);
+        if (FLYRING_UNLIKELY(credit != 0)) check_credit(credit);
+        const Verb verb(*this);
+        CallState& call = admit();
+        const CallTable::Hold hold(call);
+        call.credit = credit;
+        // Made in its place: a move would load in vectors what was stored just now.
+        if constexpr (!std::is_same_v<std::decay_t<F>, std::nullptr_t>)
+            call.callback.emplace(std::forward<F>(callback));
+        begin(call, request, type, timeout, !verb.nested());
+        return call;  // it is outstanding, so the table holds a reference
+    }
     inline int poll(Nanoseconds timeout);
 
     // Operations of Call.
@@ -161,6 +173,7 @@ class ClientCore final : public Member {
     void take_place(const std::string& name);
     void join(std::uint32_t k);
 
+    inline void check_credit(std::uint32_t credit) const;
     inline CallState& admit();
     inline void begin(CallState& call, Bytes request, std::int32_t type, Nanoseconds timeout, bool may_wait);
     bool find_server();

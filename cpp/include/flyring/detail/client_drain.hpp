@@ -222,10 +222,10 @@ inline void ClientCore::send_due() {
             events_.clear();
             told_ = 0;
         }
-        const CallTable::Hold hold(call, CallTable::Hold::adopt);
-        if (!call.callback) continue;
+        const CallTable::Hold hold(call, CallTable::Hold::adopt);  // a callback may drop its handle, and start calls
+        if (!call.callback || !*call.callback) continue;
         Call handle(call);
-        call.callback(handle);
+        (*call.callback)(handle);
     }
 }
 

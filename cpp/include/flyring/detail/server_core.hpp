@@ -80,7 +80,13 @@ class ServerCore final : public Member {
     inline void begin_stream(RequestState& request, NextItem&& next, std::int32_t type);
     template <typename Lock>
     static void go_on(RequestState& request, Lock&& lock);
-    static void ref(RequestState& request) noexcept { __atomic_fetch_add(&request.refs, 1U, __ATOMIC_RELAXED); }
+    static void ref(RequestState& request) noexcept {
+        if (FLYRING_UNLIKELY(request.kept)) {
+            __atomic_fetch_add(&request.refs, 1U, __ATOMIC_RELAXED);
+        } else {
+            ++request.refs;  // a locked instruction would wait until the stores of the reply before have left the core
+        }
+    }
     inline void release(RequestState& request) noexcept;
     static inline void release_kept(RequestState& request) noexcept;
     inline void settle(RequestState& request);

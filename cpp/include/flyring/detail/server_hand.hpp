@@ -283,7 +283,7 @@ inline bool ServerCore::send(Side& side, const RequestState& request, std::int32
     const ReplyPrefix prefix = {request.client_epoch, request.sequence, status,
                                 flags | (repeat ? layout::REPLY_FLAG_REPEAT : 0)};
     const bool sent = side.writer.try_publish(sizeof prefix + payload.size(), type, [&](std::byte* to) {
-        std::memcpy(to, &prefix, sizeof prefix);
+        write(to, prefix);
         if (payload.size() <= small) {
             copy_small(to + sizeof prefix, payload.data(), payload.size());
         } else {

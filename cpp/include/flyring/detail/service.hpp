@@ -51,6 +51,17 @@ static_assert(offsetof(RequestPrefix, deadline) == layout::REQUEST_DEADLINE);
 static_assert(offsetof(RequestPrefix, client_epoch) == layout::REQUEST_CLIENT_EPOCH);
 static_assert(offsetof(RequestPrefix, server_epoch) == layout::REQUEST_SERVER_EPOCH);
 
+/// Writes the prefix field by field: a copy of a struct just made would load it in vectors, which must wait until its
+/// fields have left the store buffer.
+[[gnu::always_inline]] inline void write(std::byte* to, const RequestPrefix& prefix) noexcept {
+    put(to + layout::REQUEST_SEQUENCE, prefix.sequence);
+    put(to + layout::REQUEST_OPERATION, prefix.operation);
+    put(to + layout::REQUEST_CREDIT, prefix.credit);
+    put(to + layout::REQUEST_DEADLINE, prefix.deadline);
+    put(to + layout::REQUEST_CLIENT_EPOCH, prefix.client_epoch);
+    put(to + layout::REQUEST_SERVER_EPOCH, prefix.server_epoch);
+}
+
 /// The prefix of a reply (2).
 struct ReplyPrefix {
     std::uint32_t client_epoch;
@@ -63,6 +74,13 @@ static_assert(offsetof(ReplyPrefix, client_epoch) == layout::REPLY_CLIENT_EPOCH)
 static_assert(offsetof(ReplyPrefix, sequence) == layout::REPLY_SEQUENCE);
 static_assert(offsetof(ReplyPrefix, status) == layout::REPLY_STATUS);
 static_assert(offsetof(ReplyPrefix, flags) == layout::REPLY_FLAGS);
+
+[[gnu::always_inline]] inline void write(std::byte* to, const ReplyPrefix& prefix) noexcept {
+    put(to + layout::REPLY_CLIENT_EPOCH, prefix.client_epoch);
+    put(to + layout::REPLY_SEQUENCE, prefix.sequence);
+    put(to + layout::REPLY_STATUS, prefix.status);
+    put(to + layout::REPLY_FLAGS, prefix.flags);
+}
 
 /// An epoch as it is in a prefix.
 inline std::uint32_t low_bits(std::int64_t epoch) noexcept {
