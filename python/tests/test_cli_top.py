@@ -240,7 +240,7 @@ def test_the_table_fits_its_width_and_hides_no_note() -> None:
     note = "BLOCKED by " + ", ".join(f"reader-{i} (pid {1000000 + i})" for i in range(9)) + " since 3.2 s"
     rows = [
         Row("a-channel-with-a-long-name", "client", 511, "n" * 64, 4194303, "sleeping", 1e6, 1e9, 10**6, 2**30, 99.5,
-            note, True),
+            note, ("BLOCKED",)),
         Row("b", "pub", 0, "", 0, "closed", 0, 0, -1, 0, 0, ""),
     ]  # fmt: skip
     for width in (80, 100, 200):
