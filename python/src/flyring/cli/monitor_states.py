@@ -112,7 +112,8 @@ class States:
             yield f"{name} has ended" if at.letter else f"there is no process {pid}"
             return
         yield f"{name} is {at.state}"
-        yield from happened(self._owners.get(pid, Process()), at)
+        before = self._owners.get(pid)
+        yield from happened(before, at) if before and before.letter else [f"on core {at.core}"]
 
 
 def blocked_for(stats: Stats, state: str, slot: int) -> int:
