@@ -64,11 +64,11 @@ TEST_F(Stats, a_lock_of_another_program_is_no_owner) {
     const flyring::Subscriber one = channel.subscriber();
     const int fd = ::open(channel.path().c_str(), O_RDWR | O_CLOEXEC);
     ASSERT_GE(fd, 0);
-    struct flock range {};
+    struct flock range{};
     range.l_type = F_WRLCK;
     // From behind the lock of publisher slot 1 up to the lock of slot 2, which alone is the byte of an owner.
     const auto at = static_cast<off_t>(flyring::layout::HEADER_LENGTH + flyring::layout::CONTROL_SLOTS +
-                                        flyring::layout::CONTROL_SLOT_LOCK);
+                                       flyring::layout::CONTROL_SLOT_LOCK);
     range.l_start = at + static_cast<off_t>(flyring::layout::CONTROL_SLOT_LENGTH) + 1;
     range.l_len = static_cast<off_t>(flyring::layout::CONTROL_SLOT_LENGTH);
     ASSERT_EQ(::fcntl(fd, F_OFD_SETLK, &range), 0);

@@ -221,7 +221,7 @@ class Monitor:
     """``flyring monitor`` in a process of its own."""
 
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "flyring.cli", "monitor", *arguments, "--repeat", "0", "--seconds", "60"]
+        command = [sys.executable, "-m", "flyring.cli", "monitor", *arguments, "--repeat", "0", "--seconds", "30"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.lines: list[str] = []
 

@@ -188,8 +188,8 @@ class StatsLook {
     }
 
   private:
-    /// Tests the slots from `begin` up to `end`. The kernel names one lock of a range, so a call finds an owner, or that
-    /// a whole run of slots has none. That takes a call for each owner, and at most one for each run without.
+    /// Tests the slots from `begin` up to `end`. The kernel names one lock of a range, so a call finds an owner, or
+    /// that a whole run of slots has none. That takes a call for each owner, and at most one for each run without.
     void test(const ChannelFile& file, std::size_t begin, std::size_t end) {
         while (begin < end) {
             constexpr std::uint64_t stride = layout::CONTROL_SLOT_LENGTH;

@@ -112,8 +112,8 @@ inline void unlock_byte(const Fd& fd, std::uint64_t offset) noexcept {
     ::fcntl(fd.get(), F_OFD_SETLK, &range);
 }
 
-/// A lock that another description holds on one of these bytes: any of them, not the first. None: l_type is F_UNLCK. The
-/// caller has called check_ours.
+/// A lock that another description holds on one of these bytes: any of them, not the first. None: l_type is F_UNLCK.
+/// The caller has called check_ours.
 inline struct flock lock_in(const Fd& fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {
     struct flock range = lock_range(F_WRLCK, offset);
     range.l_len = static_cast<off_t>(length);
