@@ -77,6 +77,14 @@ with Channel.open("ticks") as channel, channel.subscriber("dashboard") as reader
     while time.monotonic() < end:
         reader.poll(lambda message: None, timeout=0.1)
 """
+BEN = """
+    from flyring import Channel
+    with Channel.open("jobs") as jobs, jobs.worker("ben") as worker:
+        print("there", flush=True)
+        while (job := worker.take(0.1)) is None:
+            pass
+        input()
+"""
 AGAIN = """
     import sys, time
     from flyring import Channel, NoSuchChannelError
@@ -167,7 +175,7 @@ def no_readers(scene: Scene) -> None:
 def lapped(scene: Scene) -> None:
     scene.process(AGAIN, "feed")
     scene.process(AGAIN, "viewer")
-    scene.model.look()
+    until(lambda: any("lossy" in line for line in scene.lines()))
     time.sleep(0.3)
 
 
@@ -184,7 +192,7 @@ def job_in_hand(scene: Scene) -> None:
     worker = scene.stack.enter_context(jobs.worker("ann"))
     job = worker.take()
     assert job is not None
-    scene.stack.callback(job.done)
+    scene.process(BEN)
 
 
 STATES: dict[str, Callable[[Scene], None]] = {
