@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -13,11 +14,13 @@ from typing import NoReturn
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from driver import against, comparison, environment, install, ratios
+from driver.beside import Beside
 from driver.contenders import ROOT, Catalogue, Contender, DataError, Table, load, matches
 from driver.progress import Progress, minutes
 from driver.raw import Recorder, Results
 from driver.report import write_report
 from driver.run import Runner, Settings, estimate
+from driver.sides import Failure
 
 Plan = list[tuple[Table, list[Contender]]]
 
@@ -46,6 +49,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--minutes", type=float, default=8.0, metavar="M", help="that a row of --against may take, at most (8)"
+    )
+    parser.add_argument(
+        "--with",
+        dest="beside",
+        metavar="COMMAND",
+        help="with --against: runs meanwhile, and sees this tree's channels only, such as 'flyring top --count 9999'",
     )
     parser.add_argument("--save", action="store_true", help="into bench/results, to be committed")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (build/bench-results/DATE-CPU)")
@@ -105,6 +114,8 @@ def main() -> int:
         found = comparison.of(results)
         print("\n".join(comparison.lines(results, found)))
         return comparison.status(found)
+    if words.beside and not words.against:
+        stop("--with needs --against")
     if words.against:
         return compare(catalogue, words)
     planned = plan(catalogue, words)
@@ -166,7 +177,7 @@ def compare(catalogue: Catalogue, words: argparse.Namespace) -> int:
         "commit": other.commit,
         "subject": other.subject,
         "rows": [{"table": r.table.name, "here": r.here.id, "there": r.there.id} for r in rows],
-    }
+    } | ({"with": words.beside} if words.beside else {})
     most = 60 * words.minutes * len(rows)
     print(f"{len(rows)} rows, at most {minutes(most)} minutes", file=sys.stderr)
     progress = Progress(most)
@@ -180,7 +191,14 @@ def compare(catalogue: Catalogue, words: argparse.Namespace) -> int:
         starts=words.starts,
         wide=ratios.WANTED,
     )
-    interrupted = until_stopped(lambda: runner.rows(rows), recorder, progress)
+    try:
+        with contextlib.ExitStack() as stack:
+            if words.beside:
+                log = recorder.folder / "with.log"
+                runner.beside = stack.enter_context(Beside(words.beside, install.environment(), log))
+            interrupted = until_stopped(lambda: runner.rows(rows), recorder, progress)
+    except Failure as failure:
+        stop(str(failure))
     results = Results(recorder.folder)
     print(write_report(results, words.page))
     found = comparison.of(results)

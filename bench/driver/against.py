@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.beside import Beside
 from driver.contenders import ROOT, Catalogue, Contender, Table, load, matches
 from driver.install import BuildError, quietly, say
 from driver.placement import classify
@@ -130,8 +131,11 @@ def wanted(catalogue: Catalogue, tables: Sequence[str], only: Sequence[str]) -> 
 class Against(Runner):
     """Measures rows until the interval of each is narrow enough."""
 
-    def __init__(self, *words: object, seconds: float, starts: int | None, wide: float) -> None:
+    def __init__(
+        self, *words: object, seconds: float, starts: int | None, wide: float, beside: Beside | None = None
+    ) -> None:
         super().__init__(*words)  # type: ignore[arg-type]
+        self.beside = beside
         self.seconds = seconds  # the time for one row
         self.starts = starts  # the exact number of starts, if given
         self.wide = wide  # the half interval that is narrow enough
@@ -176,6 +180,8 @@ class Against(Runner):
                 with self.progress.step(seconds, f"{row.text}: start {number}, {contender.title}"):
                     if not self.begin(row.table, contender, number, running):
                         return False
+                if self.beside is not None and contender is row.here:
+                    self.beside.point(running[-1].group.folder)
             for turn in range(TURNS):
                 for measured in running if turn % 2 == 0 else reversed(running):
                     if not self.guarded(row.table, measured, self.one_turn(number, turn)):

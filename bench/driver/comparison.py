@@ -85,7 +85,9 @@ def lines(results: Results, found: Sequence[Comparison]) -> list[str]:
 
 def last_line(results: Results, found: Sequence[Comparison]) -> str:
     count = Counter(c.verdict for c in found)
-    return f"against {results.run['against']['commit'][:10]}: " + ", ".join(f"{count[v]} {v}" for v in VERDICTS)
+    other = results.run["against"]
+    beside = f", looked at by '{other['with']}'" if "with" in other else ""
+    return f"against {other['commit'][:10]}{beside}: " + ", ".join(f"{count[v]} {v}" for v in VERDICTS)
 
 
 def status(found: Sequence[Comparison]) -> int:

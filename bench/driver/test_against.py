@@ -16,6 +16,7 @@ import pytest
 
 from driver import against, comparison
 from driver.against import Against, Row
+from driver.beside import Beside
 from driver.conftest import environment
 from driver.contenders import Catalogue, Contender, Table
 from driver.install import BuildError, fill_in
@@ -26,6 +27,7 @@ from driver.ratios import FEWEST_STARTS, paired, ratios
 from driver.raw import Recorder, Results
 from driver.report import write_report
 from driver.run import Settings
+from driver.sides import Failure
 from driver.stats import Slice
 from driver.test_run import left_behind, misbehaving
 
@@ -237,6 +239,34 @@ def test_a_side_that_fails_ends_its_row_and_no_other(tmp_path: Path, catalogue: 
     assert (entry["contender"], entry["state"]) == ("h", "failed")
     assert {s.start for s in results.slices[table.name, "h2"]} == {1, 2}
     assert left_behind() - before == set()
+
+
+def test_a_command_sees_the_channels_of_this_tree_only(tmp_path: Path, catalogue: Catalogue) -> None:
+    table = catalogue.tables["stream-32"]
+    touch = "side == 'a' and open(sys.argv[sys.argv.index('--dir') + 1] + '/" + "%s.ring', 'w')"
+    sides = [misbehaving(catalogue, touch % n, id=n) for n in "ht"]
+    log = tmp_path / "with.log"
+    look = "while true; do ls $FLYRING_DIR/; sleep 0.01; done"
+    with Beside(f"sh -c '{look}'", peer_environment(), log) as beside:
+        process = beside.process
+        _, results = measured(tmp_path, table, [Row(table, *sides)], 3, beside=beside)
+    assert results.run["left_out"] == []
+    seen = log.read_text().split()
+    assert "h.ring" in seen and "t.ring" not in seen
+    assert process is not None and process.poll() is not None
+
+
+def test_a_command_that_ends_ends_the_run(tmp_path: Path, catalogue: Catalogue) -> None:
+    before = left_behind()
+    table = catalogue.tables["stream-32"]
+    row = Row(table, *(misbehaving(catalogue, "pass", id=n) for n in "ht"))
+    with Beside("sh -c 'echo no such thing; exit 3'", peer_environment(), tmp_path / "with.log") as beside:
+        assert beside.process is not None and beside.process.wait(10) == 3
+        with pytest.raises(Failure, match="ended with status 3: no such thing"):
+            measured(tmp_path, table, [row], 2, beside=beside)
+    assert left_behind() - before == set()
+    with pytest.raises(Failure, match="no-such-program"), Beside("no-such-program", {}, tmp_path / "with.log"):
+        pass
 
 
 # --- the other commit

@@ -31,6 +31,52 @@ TEST_F(Stats, readers_are_the_owned_slots_that_read_a_ring) {
     EXPECT_EQ(readers(channel), (std::vector<std::int32_t>{0, 0}));
 }
 
+/// The slots whose state is live: publishers, then subscribers.
+std::vector<bool> live(const Channel& channel) {
+    const flyring::Stats stats = channel.stats();
+    std::vector<bool> found;
+    for (const auto& slot : stats.publishers) found.push_back(slot.state == flyring::SlotState::live);
+    for (const auto& slot : stats.subscribers) found.push_back(slot.state == flyring::SlotState::live);
+    return found;
+}
+
+TEST_F(Stats, each_owner_is_found_however_many_there_are) {
+    Channel channel = Channel::create("c", broadcast(8, 8));
+    std::vector<flyring::Publisher> publishers;
+    std::vector<flyring::Subscriber> subscribers;
+    for (int i = 0; i < 8; ++i) publishers.push_back(channel.publisher());
+    for (int i = 0; i < 8; ++i) subscribers.push_back(channel.subscriber());
+    std::vector<bool> expected(16, true);
+    EXPECT_EQ(live(channel), expected);
+    for (const std::size_t slot : {3U, 11U, 4U, 0U, 15U, 9U, 10U, 8U, 7U, 1U, 14U, 6U, 2U, 13U, 5U, 12U}) {
+        if (slot < 8) {
+            publishers[slot].close();
+        } else {
+            subscribers[slot - 8].close();
+        }
+        expected[slot] = false;
+        EXPECT_EQ(live(channel), expected);
+    }
+}
+
+TEST_F(Stats, a_lock_of_another_program_is_no_owner) {
+    Channel channel = Channel::create("c", broadcast(4, 4));
+    const flyring::Subscriber one = channel.subscriber();
+    const int fd = ::open(channel.path().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    struct flock range{};
+    range.l_type = F_WRLCK;
+    // From behind the lock of publisher slot 1 up to the lock of slot 2, which alone is the byte of an owner.
+    const auto at = static_cast<off_t>(flyring::layout::HEADER_LENGTH + flyring::layout::CONTROL_SLOTS +
+                                       flyring::layout::CONTROL_SLOT_LOCK);
+    range.l_start = at + static_cast<off_t>(flyring::layout::CONTROL_SLOT_LENGTH) + 1;
+    range.l_len = static_cast<off_t>(flyring::layout::CONTROL_SLOT_LENGTH);
+    ASSERT_EQ(::fcntl(fd, F_OFD_SETLK, &range), 0);
+    EXPECT_EQ(live(channel), (std::vector<bool>{false, false, true, false, true, false, false, false}));
+    ::close(fd);
+    EXPECT_EQ(live(channel), (std::vector<bool>{false, false, false, false, true, false, false, false}));
+}
+
 TEST_F(Stats, are_cheap) {
     Channel channel = Channel::create("c", broadcast(16, 16));
     std::vector<flyring::Publisher> publishers;

@@ -121,13 +121,20 @@ void lock_release(File *self, int64_t at)
     lock_set(self, F_UNLCK, at, 1);
 }
 
-int lock_test(const File *self, int64_t at, int64_t length)
+int lock_find(const File *self, int64_t *at, int64_t *length)
 {
-    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = length};
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = *at, .l_len = *length};
     while (fcntl(self->fd, F_OFD_GETLK, &range) != 0)
         if (errno != EINTR)
             return -1;
+    *at = range.l_start;
+    *length = range.l_len;
     return range.l_type != F_UNLCK;
+}
+
+int lock_test(const File *self, int64_t at, int64_t length)
+{
+    return lock_find(self, &at, &length);
 }
 
 bool lock_is_held(const File *self, int64_t at)

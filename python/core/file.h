@@ -21,6 +21,8 @@ bool lock_try(File *file, int64_t at);
 void lock_release(File *file, int64_t at);
 /* Test for locks on these bytes: 1 another description holds one there, 0 none does, -1 with errno. */
 int lock_test(const File *self, int64_t at, int64_t length);
+/* The same; stores the place of a lock on these bytes, which need not be the first. */
+int lock_find(const File *self, int64_t *at, int64_t *length);
 /* Whether another description holds the lock on this byte. */
 bool lock_is_held(const File *file, int64_t at);
 /* Whether no other description holds the lock; false also if that could not be tested. */

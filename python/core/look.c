@@ -63,17 +63,34 @@ static bool has_gate(const Look *self, int32_t ring, int32_t slot)
     return !self->shape.service || service_reader(&self->shape, ring) == slot;
 }
 
-/* Test the locks of all slots. One test of the whole range suffices if no slot has an owner. */
-static bool test_locks(Look *self, const File *file, int32_t slots)
+/* Tests which of the slots from `begin` up to `end` have an owner. The kernel names one lock of a range, so a call finds
+   an owner, or that a whole run of slots has none. That takes a call for each owner, and at most one for each run
+   without. Returns whether it went well. */
+static bool test_locks(Look *self, const File *file, int32_t begin, int32_t end)
 {
-    int64_t first = publisher_slot_offset(&self->shape, 0);
-    int any = lock_test(file, first, (int64_t)slots * CONTROL_SLOT_LENGTH);
-    for (int32_t k = 0; k < slots && any > 0; k++) {
-        int held = lock_test(file, first + (int64_t)k * CONTROL_SLOT_LENGTH + CONTROL_SLOT_LOCK, 1);
-        self->live[k] = held > 0;
-        any = held < 0 ? held : any;
+    while (begin < end) {
+        int64_t first = publisher_slot_offset(&self->shape, begin) + CONTROL_SLOT_LOCK, at = first;
+        int64_t length = (int64_t)(end - begin - 1) * CONTROL_SLOT_LENGTH + 1;
+        int held = lock_find(file, &at, &length);
+        if (held <= 0)
+            return held == 0;
+        int32_t slot = begin;
+        if (at >= first && (at - first) % CONTROL_SLOT_LENGTH == 0 && length == 1) {
+            slot += (int32_t)((at - first) / CONTROL_SLOT_LENGTH);
+        } else { /* a program that is no Flyring has locked something else: only a test of the byte tells */
+            held = lock_test(file, first, 1);
+            if (held < 0)
+                return false;
+        }
+        self->live[slot] = held > 0;
+        /* The longer part in this loop, so that the stack stays small. */
+        bool left = slot - begin > end - slot - 1;
+        if (!(left ? test_locks(self, file, slot + 1, end) : test_locks(self, file, begin, slot)))
+            return false;
+        begin = left ? begin : slot + 1;
+        end = left ? slot : end;
     }
-    return any >= 0;
+    return true;
 }
 
 /* 6.12. The epoch is -1 if the fields keep changing, or the owner died while it changed them. */
@@ -346,7 +363,7 @@ PyObject *look(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     memory_use(memory); /* the classes are Python code, during which another thread may close the memory */
     errno = EBADF;
-    if (!file_is_ours(file) || !test_locks(&self, file, there)) {
+    if (!file_is_ours(file) || !test_locks(&self, file, 0, there)) {
         PyErr_SetFromErrno(PyExc_OSError);
     } else {
         PyObject *first = slots_of(&self, publisher_of, there < publishers ? there : publishers);

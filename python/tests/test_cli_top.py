@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from flyring import Channel
 from flyring.cli import main
 from flyring.cli.top import TITLES, arranged, recent, table_lines
 from flyring.cli.top_model import Model, Row, rate_text
+from flyring.stats import Look, Stats
 
 READER = """
     import sys
@@ -240,7 +242,7 @@ def test_the_table_fits_its_width_and_hides_no_note() -> None:
     note = "BLOCKED by " + ", ".join(f"reader-{i} (pid {1000000 + i})" for i in range(9)) + " since 3.2 s"
     rows = [
         Row("a-channel-with-a-long-name", "client", 511, "n" * 64, 4194303, "sleeping", 1e6, 1e9, 10**6, 2**30, 99.5,
-            note, True),
+            note, ("BLOCKED",)),
         Row("b", "pub", 0, "", 0, "closed", 0, 0, -1, 0, 0, ""),
     ]  # fmt: skip
     for width in (80, 100, 200):
@@ -282,3 +284,55 @@ def test_a_hundred_channels_need_little_time(folder: Path) -> None:
     for channel in channels:
         channel.close()
     assert users
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """Path and time of each snapshot: nothing else reads the lines of rings and gates."""
+    found: list[tuple[str, float]] = []
+    read = Look.stats
+
+    def stats(self: Look, path: str) -> Stats:
+        found.append((os.path.basename(path), time.monotonic()))
+        return read(self, path)
+
+    monkeypatch.setattr(Look, "stats", stats)
+    return found
+
+
+def test_top_reads_a_channel_once_a_second(reads: list[tuple[str, float]], capsys: pytest.CaptureFixture[str]) -> None:
+    with Channel.create("a", "broadcast", capacity=4096) as one, Channel.create("b", "inbox", capacity=4096):
+        publisher = one.publisher("feed")
+        publisher.offer(b"x")
+        main(["top", "--count", "3"])
+        publisher.close()
+    assert capsys.readouterr().out.count("2 channels") == 3
+    for name in ("a.ring", "b.ring"):
+        times = [at for path, at in reads if path == name]
+        assert len(times) == 4  # the first table has rates, so it takes two
+        assert all(after - before >= 0.99 for before, after in pairwise(times[1:])), times
+
+
+def test_the_monitor_reads_a_channel_once_a_second(
+    reads: list[tuple[str, float]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Channel.create("a", "broadcast", capacity=4096):
+        main(["monitor", "a", "--hiccup", "0", "--seconds", "2.5"])
+    times = [at for _, at in reads]
+    assert 2 <= len(times) <= 3
+    assert all(after - before >= 0.99 for before, after in pairwise(times)), times
+
+
+def test_a_reader_that_had_nothing_to_read_does_not_hang(child: Callable[..., Child]) -> None:
+    with Channel.create("ticks", "broadcast", publishers=1, subscribers=2, capacity=4096) as channel:
+        slow = child(READER, "ticks", "plain")
+        slow.line()
+        publisher = channel.publisher("feed")
+        model = Model(None, None)
+        model.look()
+        time.sleep(1.1)
+        publisher.offer(b"x")
+        model.look()
+        (row,) = [row for row in model.rows() if row.role == "sub"]
+        assert (row.lag_messages, row.unmoved, row.states) == (1, 0, ())
+        model.close()

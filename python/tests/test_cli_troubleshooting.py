@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of docs/troubleshooting.md: each state is made, and ``flyring top`` must print what the page shows."""
+"""docs/troubleshooting.md: each state is made. ``flyring top`` and ``flyring monitor`` must print what the page shows,
+and the command on the page must mend it."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,8 +26,31 @@ from flyring.cli.top import arranged, cells, recent
 from flyring.cli.top_model import Model
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
-PICTURE = re.compile(r"^\*\*([^*]+)\.\*\*(?:(?!^\*\*|```).)*```text\n(.*?)^```$", re.S | re.M)
-PICTURES = {name: picture.splitlines() for name, picture in PICTURE.findall(PAGE.read_text("utf-8"))}
+STATE = re.compile(r"^\*\*([^*]+)\.\*\*((?:(?!^\*\*|^## ).)*)", re.S | re.M)
+BLOCK = re.compile(r"^```(text|sh)\n(.*?)^```$", re.S | re.M)
+
+
+@dataclass
+class Told:
+    """What the page says about a state: lines of top, of the monitor and of doctor, and the commands that mend it."""
+
+    top: list[str]
+    monitor: list[str]
+    doctor: list[str]
+    mend: str
+
+
+def told(text: str) -> Told:
+    blocks = dict(BLOCK.findall(text))
+    pictures: dict[str, list[str]] = {"top": [], "monitor": [], "doctor": []}
+    for line in blocks["text"].splitlines():
+        name, _, picture = line.partition(":")
+        pictures[name].append(picture.strip())
+    return Told(**pictures, mend=blocks["sh"])
+
+
+TOLD = {name: told(text) for name, text in STATE.findall(PAGE.read_text("utf-8"))}
+
 READER = """
     import sys
     from flyring import Channel
@@ -40,6 +67,49 @@ PUBLISHER = """
         print("there", flush=True)
         input()
 """
+DASHBOARD = """\
+import os, time
+from flyring import Channel
+with open("dashboard.pid", "w") as file:
+    file.write(str(os.getpid()))
+with Channel.open("ticks") as channel, channel.subscriber("dashboard") as reader:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        reader.poll(lambda message: None, timeout=0.1)
+"""
+BEN = """
+    from flyring import Channel
+    with Channel.open("jobs") as jobs, jobs.worker("ben") as worker:
+        print("there", flush=True)
+        while (job := worker.take(0.1)) is None:
+            pass
+        input()
+"""
+AGAIN = """
+    import sys, time
+    from flyring import Channel, NoSuchChannelError
+    def feed(channel):
+        with channel.publisher("feed") as publisher:
+            while not channel.stats().successor:
+                for _ in range(200):
+                    publisher.offer(bytes(100))
+                time.sleep(0.02)
+    def viewer(channel):
+        lost = channel.counters().allocate("lost viewer")
+        reader = channel.lossy_subscriber()
+        while not channel.stats().successor:
+            reader.poll(lambda message: None, limit=100000)
+            lost.set(reader.lost_messages(0))
+            time.sleep(0.02)
+    while True:
+        try:
+            with Channel.open("ticks") as channel:
+                print("there", flush=True)
+                globals()[sys.argv[1]](channel)
+        except NoSuchChannelError:
+            time.sleep(0.01)
+"""
+"""A feed and a viewer that open the channel again when it was replaced."""
 
 
 class Scene:
@@ -103,14 +173,16 @@ def no_readers(scene: Scene) -> None:
 
 
 def lapped(scene: Scene) -> None:
-    lost = scene.ticks.counters().allocate("lost viewer")
-    scene.model.look()
-    lost.set(10**6)
+    scene.process(AGAIN, "feed")
+    scene.process(AGAIN, "viewer")
+    until(lambda: any("lossy" in line for line in scene.lines()))
+    time.sleep(0.3)
 
 
 def replaced(scene: Scene) -> None:
+    scene.process(READER, "dashboard")
     scene.model.look()
-    scene.stack.enter_context(Channel.replace("ticks", "inbox", capacity=4096))
+    scene.stack.enter_context(Channel.replace("ticks", "broadcast", publishers=1, capacity=4096))
 
 
 def job_in_hand(scene: Scene) -> None:
@@ -120,7 +192,7 @@ def job_in_hand(scene: Scene) -> None:
     worker = scene.stack.enter_context(jobs.worker("ann"))
     job = worker.take()
     assert job is not None
-    scene.stack.callback(job.done)
+    scene.process(BEN)
 
 
 STATES: dict[str, Callable[[Scene], None]] = {
@@ -137,11 +209,14 @@ STATES: dict[str, Callable[[Scene], None]] = {
 }
 
 
-def shows(picture: str, lines: list[str]) -> bool:
-    """Returns whether a line is as in the picture, in which "..." stands for anything, and spaces do not count."""
+def pattern(picture: str) -> re.Pattern[str]:
+    """In a picture "..." stands for anything, and spaces do not count."""
     words = [re.escape(re.sub(r"\s+", " ", part.strip())) for part in picture.split("...")]
-    pattern = re.compile(r"\s*" + ".*".join(words))
-    return any(pattern.fullmatch(re.sub(r"\s+", " ", line).strip()) for line in lines)
+    return re.compile(r"\s*" + ".*".join(words))
+
+
+def shows(picture: str, lines: list[str]) -> bool:
+    return any(pattern(picture).fullmatch(re.sub(r"\s+", " ", line).strip()) for line in lines)
 
 
 @contextmanager
@@ -150,34 +225,148 @@ def scene_of(child: Callable[..., Child]) -> Iterator[Scene]:
         yield Scene(child, stack)
 
 
+class Monitor:
+    """``flyring monitor`` in a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "flyring.cli", "monitor", *arguments, "--repeat", "0", "--seconds", "30"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+
+    def opens(self, path: Path) -> None:
+        """Waits until it has opened the channel."""
+        end = time.monotonic() + 30
+        while str(path) not in Path(f"/proc/{self.process.pid}/maps").read_text():
+            assert time.monotonic() < end and self.process.poll() is None
+            time.sleep(0.01)
+
+    def until(self, wanted: re.Pattern[str]) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if wanted.fullmatch(line.partition(" ")[2].rstrip()):
+                return line
+        raise AssertionError(f"no line is like {wanted.pattern!r}: {self.lines}")
+
+    def end(self) -> int:
+        assert self.process.stdout is not None
+        self.process.send_signal(signal.SIGINT)
+        self.lines += [line.rstrip() for line in self.process.stdout]
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def monitor() -> Iterator[Callable[..., Monitor]]:
+    every: list[Monitor] = []
+
+    def start(*arguments: str) -> Monitor:
+        every.append(Monitor(*arguments))
+        return every[-1]
+
+    yield start
+    for one in every:
+        one.process.kill()
+        one.process.wait()
+        assert one.process.stdout is not None
+        one.process.stdout.close()
+
+
+@pytest.fixture
+def mended(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Runs the page's commands. dashboard.py is the reader's program; it ends with the test."""
+    (tmp_path / "dashboard.py").write_text(DASHBOARD)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def mend(commands: str, seen: str) -> None:
+        pids = re.findall(r"pid (\d+)", seen)
+        script = re.sub(r"\bPID\b", pids[-1] if pids else "PID", commands)
+        quiet = subprocess.DEVNULL
+        subprocess.run(["sh", "-ec", script], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True, stdout=quiet)
+
+    yield mend
+    if (pid := tmp_path / "dashboard.pid").exists():
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_the_page_has_each_state() -> None:
-    assert set(PICTURES) == {*STATES, "Slow core"}
+    assert set(TOLD) == {*STATES, "Slow core"}
+    assert [name for name, one in TOLD.items() if not one.monitor] == ["Job in hand"]
+    assert all(one.top or one.doctor for one in TOLD.values())
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_top_prints_what_the_page_shows(name: str, child: Callable[..., Child]) -> None:
+def test_a_state_is_shown_and_mended(
+    name: str,
+    child: Callable[..., Child],
+    monitor: Callable[..., Monitor],
+    mended: Callable[..., None],
+    folder: Path,
+) -> None:
+    page = TOLD[name]
     with scene_of(child) as scene:
-        for picture in PICTURES[name]:
+        watch = monitor("ticks", "--hiccup", "0")
+        watch.opens(folder / "ticks.ring")
+        for picture in page.top:
             assert not shows(picture, scene.lines()), "it is shown before the state is made"
         STATES[name](scene)
         lines = scene.lines()
-        for picture in PICTURES[name]:
+        for picture in page.top:
             assert shows(picture, lines), f"{picture!r} is not in {lines}"
+        seen = [watch.until(pattern(picture)) for picture in page.monitor]
+        mended(page.mend, "".join(seen))
+        if name == "Replaced":  # not a state of the channel, but of those who have the old one
+            until(lambda: any("sub 0 dashboard" in line for line in scene.lines()))
+            assert main(["monitor", "ticks", "--hiccup", "0", "--seconds", "1.5"]) == 0
+            return
+        if name == "Lapped":
+            watch.until(pattern("REPLACED ticks: ..."))
+            until(lambda: any("lost 0 in all" in line for line in scene.lines()))
+            assert not any("LAPPED" in line for line in scene.lines())
+            watch.end()
+            assert not any("LAPPED" in line for line in watch.lines[-2:])
+            return
+        now = [picture for picture in page.top if "s ago" not in picture]
+        until(lambda: not any(shows(picture, scene.lines()) for picture in now))
+        for picture in page.monitor:
+            state = re.match(r"[A-Z ]+(?= )", picture)
+            assert state is not None
+            watch.until(pattern(f"ENDED {state[0]} ..., after ..."))
+        assert watch.end() == (1 if page.monitor else 0)
 
 
-def test_what_the_page_says_mends_it(child: Callable[..., Child]) -> None:
+def test_a_core_that_a_process_holds_is_shown_and_mended(
+    child: Callable[..., Child], monitor: Callable[..., Monitor], mended: Callable[..., None]
+) -> None:
+    page = TOLD["Slow core"]
+    hog = """
+        import os, sys
+        from flyring import Channel
+        os.sched_setaffinity(0, [int(sys.argv[1])])
+        publisher = Channel.open("ticks").publisher("hog")
+        print("there", flush=True)
+        while True:
+            pass
+    """
+    core = str(min(os.sched_getaffinity(0)))
     with scene_of(child) as scene:
-        blocked(scene)
-        assert main(["evict", "ticks", "0"]) == 0
-        assert not any("BLOCKED" in line or "FULL" in line for line in scene.lines())
-    with scene_of(child) as scene:
-        dead(scene)
-        scene.process(PUBLISHER)
-        assert not any("DEAD" in line for line in scene.lines())
-    with scene_of(child) as scene:
-        kept(scene)
-        assert main(["evict", "ticks", "0"]) == 0
-        assert not any("NO OWNER" in line for line in scene.lines())
+        hogs = [scene.process(hog, core)]
+        watch = monitor("ticks", "--threshold", "1")
+        held = re.compile(pattern(page.monitor[0]).pattern.replace("core .*", f"core {core} ", 1))
+        seen = watch.until(held)
+        mended(page.mend, seen)
+        watch.end()
+        again = monitor("ticks", "--threshold", "1")
+        time.sleep(3)
+        again.end()
+        assert again.lines and not any("ran on it" in line for line in again.lines), again.lines
+        assert hogs[0].process.poll() is None
 
 
 def test_doctor_prints_what_the_page_shows_of_slow_cores(
@@ -193,5 +382,5 @@ def test_doctor_prints_what_the_page_shows_of_slow_cores(
         (tmp_path / name).write_text(text)
     doctor(str(folder), False, Machine(str(tmp_path)))
     lines = capsys.readouterr().out.splitlines()
-    for picture in PICTURES["Slow core"]:
+    for picture in TOLD["Slow core"].doctor:
         assert shows(picture, lines), picture

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import struct
 import time
 
-from flyring import Channel
+from flyring import Channel, layout
+
+F_OFD_SETLK = 37
 
 
 def test_readers_are_the_owned_slots_that_read_a_ring() -> None:
@@ -19,6 +24,35 @@ def test_readers_are_the_owned_slots_that_read_a_ring() -> None:
         assert [ring.readers for ring in channel.stats().publishers] == [0, 1]
         one.close()
         assert [ring.readers for ring in channel.stats().publishers] == [0, 0]
+
+
+def live(channel: Channel) -> list[bool]:
+    stats = channel.stats()
+    return [slot.state == "live" for slot in (*stats.publishers, *stats.subscribers)]
+
+
+def test_each_owner_is_found_however_many_there_are() -> None:
+    with Channel.create("wide", "broadcast", publishers=8, subscribers=8, capacity=4096) as channel:
+        users = [*(channel.publisher() for _ in range(8)), *(channel.subscriber() for _ in range(8))]
+        expected = [True] * 16
+        assert live(channel) == expected
+        for slot in (3, 11, 4, 0, 15, 9, 10, 8, 7, 1, 14, 6, 2, 13, 5, 12):
+            users[slot].close()
+            expected[slot] = False
+            assert live(channel) == expected
+
+
+def test_a_lock_of_another_program_is_no_owner() -> None:
+    """It reaches from behind the lock of publisher slot 1 up to the lock of slot 2, which alone is an owner's byte."""
+    with Channel.create("c", "broadcast", publishers=4, subscribers=4, capacity=4096) as channel:
+        one = channel.subscriber()
+        at = layout.HEADER_LENGTH + layout.CONTROL_SLOTS + layout.CONTROL_SLOT_LOCK + layout.CONTROL_SLOT_LENGTH + 1
+        with open(channel.path, "r+b") as file:
+            lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, at, layout.CONTROL_SLOT_LENGTH, 0)
+            fcntl.fcntl(file, F_OFD_SETLK, lock)
+            assert live(channel) == [False, False, True, False, True, False, False, False]
+        assert live(channel) == [False, False, False, False, True, False, False, False]
+        one.close()
 
 
 def test_readers_of_queues_and_services() -> None:

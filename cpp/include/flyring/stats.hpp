@@ -174,13 +174,8 @@ namespace detail {
 class StatsLook {
   public:
     explicit StatsLook(const ChannelFile& file) : locked_(file.header.publishers + file.header.subscribers) {
-        const std::uint64_t first = file.publisher_lock(0);
         check_ours(file.fd, "fcntl(F_OFD_GETLK)", file.path);
-        // One test of the whole range suffices if no slot has an owner.
-        if (!bytes_are_locked(file.fd, first, locked_.size() * layout::CONTROL_SLOT_LENGTH, file.path)) return;
-        for (std::size_t i = 0; i < locked_.size(); ++i) {
-            locked_[i] = bytes_are_locked(file.fd, first + i * layout::CONTROL_SLOT_LENGTH, 1, file.path);
-        }
+        test(file, 0, locked_.size());
     }
     bool publisher_lives(std::uint32_t k) const { return locked_[k]; }
     bool subscriber_lives(const ChannelFile& file, std::uint32_t j) const {
@@ -193,6 +188,32 @@ class StatsLook {
     }
 
   private:
+    /// Tests the slots from `begin` up to `end`. The kernel names one lock of a range, so a call finds an owner, or
+    /// that a whole run of slots has none. That takes a call for each owner, and at most one for each run without.
+    void test(const ChannelFile& file, std::size_t begin, std::size_t end) {
+        while (begin < end) {
+            constexpr std::uint64_t stride = layout::CONTROL_SLOT_LENGTH;
+            const std::uint64_t at = file.publisher_lock(0) + begin * stride;
+            const struct flock found = lock_in(file.fd, at, (end - begin - 1) * stride + 1, file.path);
+            if (found.l_type == F_UNLCK) return;
+            const auto start = static_cast<std::uint64_t>(found.l_start);
+            std::size_t slot = begin;
+            if (start >= at && (start - at) % stride == 0 && found.l_len == 1) {
+                slot += (start - at) / stride;
+                locked_[slot] = true;
+            } else {  // a program that is no Flyring has locked something else: only a test of the byte tells
+                locked_[slot] = lock_in(file.fd, at, 1, file.path).l_type != F_UNLCK;
+            }
+            if (slot - begin > end - slot - 1) {  // the longer part in this loop, so that the stack stays small
+                test(file, slot + 1, end);
+                end = slot;
+            } else {
+                test(file, begin, slot);
+                begin = slot + 1;
+            }
+        }
+    }
+
     std::vector<bool> locked_;
     std::int64_t now_ = 0;
 };

@@ -112,18 +112,19 @@ inline void unlock_byte(const Fd& fd, std::uint64_t offset) noexcept {
     ::fcntl(fd.get(), F_OFD_SETLK, &range);
 }
 
-/// Whether another description holds a lock on one of these bytes. The caller has called check_ours.
-inline bool bytes_are_locked(const Fd& fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {
+/// A lock that another description holds on one of these bytes: any of them, not the first. None: l_type is F_UNLCK.
+/// The caller has called check_ours.
+inline struct flock lock_in(const Fd& fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {
     struct flock range = lock_range(F_WRLCK, offset);
     range.l_len = static_cast<off_t>(length);
     if (::fcntl(fd.get(), F_OFD_GETLK, &range) != 0) throw IoError("fcntl(F_OFD_GETLK)", errno, path);
-    return range.l_type != F_UNLCK;
+    return range;
 }
 
 /// Whether another description than that of `fd` has a lock on the byte at `offset`.
 inline bool byte_is_locked(const Fd& fd, std::uint64_t offset, const std::string& path) {
     check_ours(fd, "fcntl(F_OFD_GETLK)", path);
-    return bytes_are_locked(fd, offset, 1, path);
+    return lock_in(fd, offset, 1, path).l_type != F_UNLCK;
 }
 
 /// Like byte_is_locked, but never throws: true also if the test fails.

@@ -22,6 +22,7 @@ from . import monitor_curve as curve
 from .monitor_beats import Own, Sinks, Watched, halted, running
 from .monitor_causes import happened, process, steals, stolen, text
 from .monitor_lines import Lines
+from .monitor_states import STATES
 from .monitor_workers import NO_ANSWER, ONE_WAY, STOPPED, Continued, Sample, Worker, hiccups
 from .ping import NAME as PROBED
 
@@ -35,6 +36,8 @@ LOOK = 0.2
 """Between two looks at stats and processes, in seconds."""
 OWN = 50_000_000
 """The monitor says so when it did not run for this time, in ns."""
+FAULTS = ("TARDY", "GONE", *STATES)
+"""A line that begins so makes the exit status 1."""
 MEMORY = 60_000_000_000
 """For how long an outlier of a core is kept, to be named as a cause, in ns."""
 
@@ -227,7 +230,7 @@ class Monitor:
         return int(self.fault)
 
     def beat_line(self, kind: str, line: str, value: float) -> None:
-        if line.startswith(("TARDY", "STOPPED", "DEAD", "GONE")):
+        if line.startswith(FAULTS):
             self.fault = True
         self.lines.add(kind, line, value)
 

@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from .. import layout
 from ..errors import FlyringError
 from ..stats import HeartbeatStats, Look, Stats
 from ..system import channel_path
 from .image import Image, open_image
 from .monitor_causes import GONE, HALTED, Process, happened, process, steals, stolen, text
+from .monitor_states import States
 from .top_model import title
 
+STATS = 1_000_000_000
+"""Between two snapshots of a channel, in ns: its rings' lines move between cores no more often."""
 SLACK = 2
 """A heartbeat is late when its promise has passed by this many looks of the monitor."""
 
@@ -75,11 +80,15 @@ class Watched:
     _image: Image | None = None
     _look: Look | None = None
     _file: tuple[int, int] = (0, 0)
+    _due: int = 0
+    """When the next snapshot is due."""
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
         self.path = channel_path(self.name)
         self.title = title(self.path)
+        self.states = States(self.title, self.sinks.line, lambda *when: list(self.sinks.hiccups(*when)),
+                             self.sinks.threshold)  # fmt: skip
         self.open()
 
     def open(self) -> None:
@@ -93,7 +102,8 @@ class Watched:
         self._image, self._look = image, image.look()
 
     def close(self) -> None:
-        self._look = None
+        self._look = self.stats = None
+        self._due = 0
         self._open.close()
         self.beating.clear()
 
@@ -118,25 +128,34 @@ class Watched:
                 self._judge(one, now, process(one.stats.pid))
 
     def look(self, now: int) -> None:
-        """Takes the channel's stats, and looks at the processes of the heartbeats."""
+        """Looks at the processes of the heartbeats, and once a second at the channel's stats."""
         if not self._still_there() or self._look is None:
             return
-        self.stats = self._look.stats(self.path)
-        found = {one.id: one for one in self.stats.heartbeats}
+        stolen_now = steals()
+        if now >= self._due:
+            self._due = now + STATS
+            self.stats = self._look.stats(self.path)
+            self.states.look(self.stats, now)
+            self._find(self.stats.heartbeats, now, stolen_now)
+        for one in self.beating.values():
+            at = process(one.stats.pid)
+            if one.beats != one.seen:
+                one.seen, one.process, one.steals = one.beats, at, stolen_now
+            elif one.quiet(now, self.own) > SLACK * self.tick and self._verdict(one, at) != "tardy":
+                self._judge(one, now, at)
+
+    def _find(self, heartbeats: Iterable[HeartbeatStats], now: int, stolen_now: dict[int, int]) -> None:
+        """Begins to watch the heartbeats that have come, and ends with those that have gone."""
+        found = {one.id: one for one in heartbeats}
         for number in [k for k, one in self.beating.items() if not same(found.get(k), one.stats)]:
             del self.beating[number]
-        stolen_now = steals()
         for number, one in found.items():
-            at = process(one.pid)
-            known = self.beating.get(number)
-            if known is None:
-                self.beating[number] = known = Beating(one, one.beats, now, self.own.missed, one.beats, at, stolen_now)
+            if number not in self.beating:
+                at = process(one.pid)
+                known = Beating(one, one.beats, now, self.own.missed, one.beats, at, stolen_now)
+                self.beating[number] = known
                 if self._gone(known, at) is not None:  # it died before the monitor came
                     self._judge(known, now, at)
-            elif known.beats != known.seen:
-                known.seen, known.process, known.steals = known.beats, at, stolen_now
-            elif known.quiet(now, self.own) > SLACK * self.tick and self._verdict(known, at) != "tardy":
-                self._judge(known, now, at)
 
     def _still_there(self) -> bool:
         """Notices that the channel's name was removed, or has another file now."""
@@ -144,15 +163,27 @@ class Watched:
             status = os.stat(self.path, follow_symlinks=False)
             if (status.st_dev, status.st_ino) == self._file and self._look is not None:
                 return True
+            there = self._owners_now()
             self.open()
         except (FlyringError, OSError):
             if self._look is not None:
                 self.sinks.line(f"channel {self.title}", f"GONE {self.title}: the channel has no valid file now", 0)
+                self.states.end(time.monotonic_ns())
             self.close()
             self._file = (0, 0)
             return False
-        self.sinks.line(f"channel {self.title}", f"REPLACED {self.title}: another channel has the name now", 0)
+        self.states.end(time.monotonic_ns())
+        who = f"; the old one is still open in {', '.join(there)}" if there else ""
+        self.sinks.line(f"channel {self.title}", f"REPLACED {self.title}: another channel has the name now{who}", 0)
         return True
+
+    def _owners_now(self) -> list[str]:
+        """Says which processes own a slot of the file that is open here."""
+        if self._look is None:
+            return []
+        stats = self._look.stats(self.path)
+        owners = {slot.pid: slot.name for slot in (*stats.publishers, *stats.subscribers) if slot.state == "live"}
+        return [f"{name or 'a process'} (pid {pid})" for pid, name in owners.items()]
 
     def _grew(self, one: Beating, beats: int, now: int) -> None:
         interval, quiet = now - one.last, one.quiet(now, self.own)
@@ -186,18 +217,22 @@ class Watched:
     def _gone(self, one: Beating, at: Process) -> str | None:
         """Returns why the process will not beat again; None if it may. A slot that it owns is locked in the kernel, and
         so proves that it lives, also in another pid namespace."""
-        slots = [
-            slot
-            for slot in ((*self.stats.publishers, *self.stats.subscribers) if self.stats else ())
-            if slot.pid == one.stats.pid
-        ]
-        if any(slot.state == "live" for slot in slots):
+        if self._owns(one.stats.pid):
             return None
         if at.letter in GONE:
             return "it ended, and its parent has not noticed" if at.letter else "there is no such process"
         if at.started > one.stats.started_at + 1_000_000_000 and one.stats.started_at > 0:
             return "another process has its pid now"
         return None
+
+    def _owns(self, pid: int) -> bool:
+        """Returns whether the process owns a slot, by the slot's lock now."""
+        if self.stats is None or self._image is None or self._image.header is None:
+            return False
+        header = self._image.header
+        at = [header.publisher_slot(one.slot) for one in self.stats.publishers if one.pid == pid]
+        at += [header.subscriber_slot(one.slot) for one in self.stats.subscribers if one.pid == pid]
+        return any(self._image.locked(slot + layout.CONTROL_SLOT_LOCK) for slot in at)
 
     def _why(self, one: Beating, now: int, at: Process) -> str:
         found = [f"the process is {at.state}" if at.letter else "the process cannot be seen here"]
@@ -227,5 +262,6 @@ def halted(channels: Iterable[Watched]) -> list[str]:
 
 
 def running(channels: Iterable[Watched], core: int) -> list[str]:
-    """Says which processes of the channels run on this core now."""
-    return [f"{who} ran on it" for who, at in processes(channels) if at.letter == "R" and at.core == core]
+    """Says which processes of the channels run on this core now, and do not give way to others."""
+    found = [who for who, at in processes(channels) if at.letter == "R" and at.core == core and not at.gives_way]
+    return [f"{who} ran on it" for who in found]

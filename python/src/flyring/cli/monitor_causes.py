@@ -31,6 +31,8 @@ class Process:
     """For how long its threads have waited for a core, in ns."""
     started: int = 0
     """When it was started, in ns since 1970."""
+    gives_way: bool = False
+    """It has the policy SCHED_IDLE, so it holds no core against another process."""
 
     @property
     def state(self) -> str:
@@ -49,6 +51,7 @@ def process(pid: int) -> Process:
             int(words[11]) + int(words[12]),
             sum(run_delay(pid, task) for task in os.listdir(f"/proc/{pid}/task")),
             boot_time() + int(words[19]) * (1_000_000_000 // TICK),
+            int(words[38]) == os.SCHED_IDLE,
         )
     except (OSError, IndexError, ValueError):
         return Process()

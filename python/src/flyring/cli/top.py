@@ -81,7 +81,7 @@ def print_tables(model: Model, options: argparse.Namespace) -> int:
 def document(model: Model, rows: Sequence[Row]) -> dict[str, object]:
     now = time.monotonic()
     events = [{"ago": round(now - event.at, 3), "text": event.text} for event in model.events]
-    return {"version": 1, "rows": [vars(row) for row in rows], "events": events}
+    return {"version": 1, "rows": [vars(row) | {"alarm": row.alarm} for row in rows], "events": events}
 
 
 def arranged(rows: Iterable[Row], sort: str, only: str = "") -> list[Row]:

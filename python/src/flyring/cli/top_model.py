@@ -46,7 +46,12 @@ class Row:
     unmoved: float
     """Seconds since the slot moved; 0 if it has nothing to do."""
     note: str
-    alarm: bool = False
+    states: tuple[str, ...] = ()
+    """What is wrong, in the words of docs/troubleshooting.md, such as ``BLOCKED``."""
+
+    @property
+    def alarm(self) -> bool:
+        return bool(self.states)
 
 
 @dataclass
@@ -98,7 +103,9 @@ class Model:
                 self.broken[path] = str(error)
                 continue
             if stats is not None:
-                found[path] = self._compare(self.seen.get(path), stats, now)
+                found[path], happened = compare(self.seen.get(path), stats, now)
+                for text in happened:
+                    self._note(now, f"{title(path)}: {text}")
         for path in self.seen.keys() - found.keys():
             self._note(now, f"{title(path)}: the channel is gone")
             self._forget(path)
@@ -142,34 +149,36 @@ class Model:
     def _note(self, now: float, text: str) -> None:
         self.events.append(Event(now, text))
 
-    def _compare(self, before: Seen | None, stats: Stats, now: float) -> Seen:
-        seen = Seen(stats, now)
-        old = before.stats if before and before.stats.id == stats.id else None
-        elapsed = max(1e-3, now - before.at) if before else 1.0
-        kinds: tuple[tuple[str, Sequence[Slot], Sequence[Slot]], ...] = (
-            ("pub", stats.publishers, old.publishers if old else ()),
-            ("sub", stats.subscribers, old.subscribers if old else ()),
-        )
-        for role, slots, olds in kinds:
-            for k, slot in enumerate(slots):
-                key, positions = (role, k), positions_of(slot)
-                last = before.moved.get(key) if before and old else None
-                seen.moved[key] = last if last and last[0] == positions else (positions, now)
-                if old is not None and k < len(olds):
-                    seen.rates[key] = rates(stats, old, slot, olds[k], elapsed)
-                    for text in changes(slot, olds[k]):
-                        self._note(now, f"{title(stats.path)}: {text}")
-        values = {one.id: one.value for one in old.counters} if old else {}
-        for one in stats.counters:
-            if is_loss(one.label):
-                seen.lost[one.id] = (one.value - values.get(one.id, one.value)) / elapsed
-        return seen
-
     def rows(self) -> Iterator[Row]:
         for path, seen in self.seen.items():
             yield from rows_of(title(path), seen, self.processes)
         for path, reason in self.broken.items():
-            yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, True)
+            yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, ("NOT VALID",))
+
+
+def compare(before: Seen | None, stats: Stats, now: float) -> tuple[Seen, list[str]]:
+    """Returns the snapshot with what only the one before can tell, and what has happened to owners in between."""
+    seen = Seen(stats, now)
+    happened: list[str] = []
+    old = before.stats if before and before.stats.id == stats.id else None
+    elapsed = max(1e-3, now - before.at) if before else 1.0
+    kinds: tuple[tuple[str, Sequence[Slot], Sequence[Slot]], ...] = (
+        ("pub", stats.publishers, old.publishers if old else ()),
+        ("sub", stats.subscribers, old.subscribers if old else ()),
+    )
+    for role, slots, olds in kinds:
+        for k, slot in enumerate(slots):
+            key, positions = (role, k), positions_of(slot)
+            last = before.moved.get(key) if before and old else None
+            seen.moved[key] = last if last and last[0] == positions else (positions, now)
+            if old is not None and k < len(olds):
+                seen.rates[key] = rates(stats, old, slot, olds[k], elapsed)
+                happened += changes(slot, olds[k])
+    values = {one.id: one.value for one in old.counters} if old else {}
+    for one in stats.counters:
+        if is_loss(one.label):
+            seen.lost[one.id] = (one.value - values.get(one.id, one.value)) / elapsed
+    return seen, happened
 
 
 def title(path: str) -> str:
@@ -182,10 +191,12 @@ def is_loss(label: str) -> bool:
 
 
 def positions_of(slot: Slot) -> tuple[int, ...]:
+    """A reader that had nothing to read has not stood still, so whether there was a lag belongs to it."""
     if isinstance(slot, PublisherStats):
         return (slot.epoch, slot.published)
+    lag = any(gate.lag for gate in slot.gates)
     hand = () if slot.in_hand is None else (slot.in_hand.position,)
-    return (slot.epoch, *(gate.position for gate in slot.gates), *hand)
+    return (slot.epoch, lag, *(gate.position for gate in slot.gates), *hand)
 
 
 def rates(
@@ -281,31 +292,35 @@ def rows_of(channel: str, seen: Seen, processes: Processes) -> Iterator[Row]:
             rate = seen.lost.get(one.id, 0.0)
             note = f"LAPPED: loses {rate_text(rate)} messages a second" if rate > 0 else f"lost {one.value} in all"
             name = one.label.removeprefix("lost").strip() or "lossy"
-            yield Row(channel, "lossy", one.id, name, 0, "-", 0, 0, -1, 0, 0, note, rate > 0)
+            yield Row(channel, "lossy", one.id, name, 0, "-", 0, 0, -1, 0, 0, note, ("LAPPED",) * (rate > 0))
 
 
 def publisher_row(channel: str, seen: Seen, ring: PublisherStats, processes: Processes) -> Row:
     stats = seen.stats
     messages, size = seen.rates.get(("pub", ring.slot), (0.0, 0.0))
-    alarm, note = False, ""
+    states: list[str] = []
+    note = ""
     process = processes.state(ring.pid) if ring.state == "live" else ring.state
     if ring.blocked_since:
-        alarm = True
+        states.append("BLOCKED")
         holders = ", ".join(owner_text(stats.subscribers[k], processes) for k in ring.blocked_by)
         note = f"BLOCKED by {holders} since {ring.blocked_for / 1e9:.1f} s"
     elif ring.state == "away":
-        alarm, note = True, "DEAD"
+        states.append(note := "DEAD")
     elif process == "STOPPED":
-        alarm, note = True, "STOPPED"
+        states.append(note := "STOPPED")
     elif ring.readers == 0 and ring.messages > 0 and ring.state == "live":
         waiting = sum(max(0, gate.lag) for slot in stats.subscribers for gate in slot.gates if gate.ring == ring.slot)
-        alarm, note = waiting > 0 or stats.kind == "broadcast", "NO READERS"
+        note = "NO READERS"
+        if waiting > 0 or stats.kind == "broadcast":
+            states.append(note)
     if stats.successor:
-        alarm, note = True, ("REPLACED" if stats.successor == 1 else "REMOVED") + (f", {note}" if note else "")
+        states.append("REPLACED" if stats.successor == 1 else "REMOVED")
+        note = states[-1] + (f", {note}" if note else "")
     unmoved = seen.at - seen.moved[("pub", ring.slot)][1] if ring.blocked_since else 0.0
     return Row(
         channel, role_of(stats, ring), ring.slot, ring.name, ring.pid, process, messages, size, -1, 0, unmoved, note,
-        alarm,
+        tuple(states),
     )  # fmt: skip
 
 
@@ -319,29 +334,28 @@ def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats, processes: P
     busy = waits or slot.in_hand is not None
     unmoved = seen.at - seen.moved[("sub", slot.slot)][1] if busy else 0.0
     process = processes.state(slot.pid) if slot.state == "live" else slot.state
-    notes, alarm = [], False
-    holds = any(slot.slot in ring.blocked_by for ring in stats.publishers)
+    notes: list[str] = []
+    states: list[str] = []
+
+    def wrong(state: str, note: str) -> None:
+        states.append(state)
+        notes.append(note)
+
     if process == "STOPPED":
-        notes.append("STOPPED")
-        alarm = True
+        wrong("STOPPED", "STOPPED")
     if slot.evicting:
         notes.append("EVICTED")
     if slot.state == "away" and slot.in_hand is not None:
-        notes.append("DEAD")
-        alarm = True
+        wrong("DEAD", "DEAD")
     elif slot.state == "away" and slot.kept and waits:
-        notes.append("kept, NO OWNER")
-        alarm = True
+        wrong("NO OWNER", "kept, NO OWNER")
     if slot.state == "shared" and waits and not any(one.state == "live" for one in stats.subscribers):
-        notes.append("NO READERS")
-        alarm = True
-    if holds:
+        wrong("NO READERS", "NO READERS")
+    if any(slot.slot in ring.blocked_by for ring in stats.publishers):
         most = max((gate.lag for gate in slot.gates), default=0)
-        notes.append("FULL" if most >= stats.capacity // 2 else "holds back")
-        alarm = True
+        wrong("FULL", "FULL" if most >= stats.capacity // 2 else "holds back")
     elif slot.state == "live" and waits and unmoved >= STUCK and process != "STOPPED":
-        notes.append("does not read")
-        alarm = True
+        wrong("HUNG", "does not read")
     if slot.in_hand is not None:
         notes.append(f"job of ring {slot.in_hand.ring} in hand for {slot.in_hand.busy_for / 1e9:.1f} s")
     if slot.outstanding > 0:
@@ -352,7 +366,7 @@ def subscriber_row(channel: str, seen: Seen, slot: SubscriberStats, processes: P
         notes.append(f"lost {slot.discarded}")
     return Row(
         channel, role_of(stats, slot), slot.slot, slot.name, slot.pid, process, messages, size, behind, lag, unmoved,
-        ", ".join(notes), alarm,
+        ", ".join(notes), tuple(states),
     )  # fmt: skip
 
 

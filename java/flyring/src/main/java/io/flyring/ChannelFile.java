@@ -223,18 +223,36 @@ final class ChannelFile implements AutoCloseable {
         return result != Linux.F_UNLCK;
     }
 
-    /**
-     * Whether any process holds the lock on each of {@code count} bytes, which lie {@code stride} bytes apart. One test
-     * of the whole range suffices if none is held.
-     */
+    /** Whether any process holds the lock on each of {@code count} bytes, which lie {@code stride} bytes apart. */
     synchronized boolean[] lockedEach(long first, int stride, int count) {
         boolean[] held = new boolean[count];
-        int any = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, first, (long) stride * count);
-        check("fcntl", any, path);
-        for (int i = 0; i < count && any != Linux.F_UNLCK; i++) {
-            held[i] = locked(first + (long) i * stride);
-        }
+        testLocks(held, first, stride, 0, count);
         return held;
+    }
+
+    /**
+     * Tests the bytes from {@code begin} up to {@code end}. The kernel names one lock of a range, so a call finds one,
+     * or that a whole run of bytes has none. That takes a call for each lock, and at most one for each run without.
+     */
+    private void testLocks(boolean[] held, long first, int stride, int begin, int end) {
+        if (begin >= end) {
+            return;
+        }
+        long at = first + (long) begin * stride;
+        long found = Sys.lockedAt(open(), at, (long) stride * (end - begin - 1) + 1);
+        check("fcntl", (int) Math.min(found, 0), path);
+        if (found == Linux.NO_LOCK) {
+            return;
+        }
+        int slot = begin;
+        if (found != Linux.OTHER_LOCK && found >= at && (found - at) % stride == 0) {
+            slot += (int) ((found - at) / stride);
+            held[slot] = true;
+        } else { // a program that is no Flyring has locked something else: only a test of the byte tells
+            held[slot] = locked(at);
+        }
+        testLocks(held, first, stride, begin, slot);
+        testLocks(held, first, stride, slot + 1, end);
     }
 
     /** The descriptor; throws if it was closed, because its number may belong to another file. */

@@ -16,6 +16,9 @@ final class Linux {
     static final int F_WRLCK = 1;
     static final int F_UNLCK = 2;
     static final int F_OFD_GETLK = 36;
+    /** What Sys.lockedAt returns beside an offset. */
+    static final long NO_LOCK = Long.MAX_VALUE;
+    static final long OTHER_LOCK = Long.MAX_VALUE - 1;
     static final int F_OFD_SETLK = 37;
 
     static final int ENOENT = 2;

@@ -163,6 +163,24 @@ final class Sys {
         }
     }
 
+    /**
+     * Returns where a lock on these bytes begins; any of them, not the first. {@link Linux#NO_LOCK} if there is none,
+     * {@link Linux#OTHER_LOCK} if it is not one byte long, or a negative errno.
+     */
+    static long lockedAt(int fd, long start, long length) {
+        try (Memory flock = new Memory(Linux.FLOCK_SIZE)) {
+            flock.clear();
+            flock.setShort(0, (short) Linux.F_WRLCK);
+            flock.setLong(Linux.FLOCK_START, start);
+            flock.setLong(Linux.FLOCK_LENGTH, length);
+            int result = result(fcntl(fd, Linux.F_OFD_GETLK, flock));
+            if (result < 0 || flock.getShort(0) == Linux.F_UNLCK) {
+                return result < 0 ? result : Linux.NO_LOCK;
+            }
+            return flock.getLong(Linux.FLOCK_LENGTH) == 1 ? flock.getLong(Linux.FLOCK_START) : Linux.OTHER_LOCK;
+        }
+    }
+
     /** Reserves a file's whole length. (posix_fallocate returns its error number and sets no errno.) */
     static int allocate(int fd, long length) {
         return -posix_fallocate(fd, 0, length);

@@ -121,6 +121,27 @@ final class Sys {
         });
     }
 
+    /**
+     * Returns where a lock on these bytes begins; any of them, not the first. {@link Linux#NO_LOCK} if there is none,
+     * {@link Linux#OTHER_LOCK} if it is not one byte long, or a negative errno.
+     */
+    static long lockedAt(int fd, long start, long length) {
+        long[] found = {Linux.NO_LOCK};
+        int result = call((arena, errno) -> {
+            MemorySegment flock = arena.allocate(Linux.FLOCK_SIZE, 8);
+            flock.set(JAVA_SHORT, 0, (short) Linux.F_WRLCK);
+            flock.set(JAVA_LONG, Linux.FLOCK_START, start);
+            flock.set(JAVA_LONG, Linux.FLOCK_LENGTH, length);
+            int done = (int) FCNTL.invokeExact(errno, fd, Linux.F_OFD_GETLK, flock);
+            if (done == 0 && flock.get(JAVA_SHORT, 0) != Linux.F_UNLCK) {
+                found[0] = flock.get(JAVA_LONG, Linux.FLOCK_LENGTH) == 1 ? flock.get(JAVA_LONG, Linux.FLOCK_START)
+                    : Linux.OTHER_LOCK;
+            }
+            return done;
+        });
+        return result < 0 ? result : found[0];
+    }
+
     /** Reserves a file's whole length. (posix_fallocate returns its error number and sets no errno.) */
     static int allocate(int fd, long length) {
         return -call((arena, errno) -> (int) FALLOCATE.invokeExact(errno, fd, 0L, length));

@@ -33,6 +33,57 @@ class StatsTest {
         }
     }
 
+    /** The slots whose state is live: publishers, then subscribers. */
+    private static List<Boolean> live(Channel channel) {
+        Stats stats = channel.stats();
+        List<Boolean> found = new ArrayList<>();
+        stats.publishers().forEach(slot -> found.add(slot.state() == SlotState.LIVE));
+        stats.subscribers().forEach(slot -> found.add(slot.state() == SlotState.LIVE));
+        return found;
+    }
+
+    @Test
+    void eachOwnerIsFoundHoweverManyThereAre() {
+        try (Channel channel = Channel.create(rings.path("wide.ring"),
+            ChannelOptions.broadcast().capacity(4096).publishers(8).subscribers(8))) {
+            List<Publisher> publishers = new ArrayList<>();
+            List<Subscriber> subscribers = new ArrayList<>();
+            List<Boolean> expected = new ArrayList<>();
+            for (int i = 0; i < 8; i++) {
+                publishers.add(channel.publisher());
+                subscribers.add(channel.subscriber());
+                expected.addAll(List.of(true, true));
+            }
+            assertEquals(expected, live(channel));
+            for (int slot : new int[] {3, 11, 4, 0, 15, 9, 10, 8, 7, 1, 14, 6, 2, 13, 5, 12}) {
+                if (slot < 8) {
+                    publishers.get(slot).close();
+                } else {
+                    subscribers.get(slot - 8).close();
+                }
+                expected.set(slot, false);
+                assertEquals(expected, live(channel));
+            }
+        }
+    }
+
+    /** It reaches from behind the lock of publisher slot 1 up to the lock of slot 2, which alone is an owner's byte. */
+    @Test
+    void aLockOfAnotherProgramIsNoOwner() {
+        try (Channel channel = Channel.create(rings.path("c.ring"),
+            ChannelOptions.broadcast().capacity(4096).publishers(4).subscribers(4))) {
+            Subscriber one = channel.subscriber();
+            int at = Layout.HEADER_LENGTH + Layout.CONTROL_SLOTS + Layout.CONTROL_SLOT_LOCK
+                + Layout.CONTROL_SLOT_LENGTH + 1;
+            int fd = Sys.openFile(channel.path().toString(), 2, 0);
+            assertEquals(0, Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_WRLCK, at, Layout.CONTROL_SLOT_LENGTH));
+            assertEquals(List.of(false, false, true, false, true, false, false, false), live(channel));
+            Sys.closeFile(fd);
+            assertEquals(List.of(false, false, false, false, true, false, false, false), live(channel));
+            one.close();
+        }
+    }
+
     @Test
     void statsAreCheap() {
         try (Channel channel = Channel.create(rings.path("wide.ring"),
