@@ -39,6 +39,7 @@ class Model final : public Search<State> {
         w.buffer[--w.stores] = Store{};
         if (e.kind == fence) return;
         s.m[e.at] = e.value;
+        for (int n = 1; n <= e.value && e.at == changed && c.losses == 0; ++n) check(s.effective[n] || s.never[n], "T3");
         if (e.at >= entries_at || e.at % cell_words != version) return;
         const int n = e.value >> 1;
         for (int k = n; k < max_stamps; ++k) check(!s.effective[k], "T5");
@@ -65,6 +66,8 @@ class Model final : public Search<State> {
             State n = s;
             drain(n, i);
             --n.kills;
+            for (int k = 1; k < max_stamps; ++k)
+                if (n.key_of[k] && !n.effective[k]) n.never[k] = 1;
             std::memset(&n.writer[i], 0, sizeof n.writer[i]);
             if (n.lock == i) n.lock = none;
             emit(n, false);
@@ -92,6 +95,8 @@ class Model final : public Search<State> {
             b.done++;
         } else {
             if (!c.plan[s.at]) return;
+            // Between the loss of a lock and the next owner's epoch nothing guards (channel.md 5.1).
+            if (s.lock != i && s.m[epoch] == w.epoch && !off(Mutant::epoch_not_compared)) return;
             begin(n, i);
             if (newest(s, i, epoch) != w.epoch && !off(Mutant::epoch_not_compared)) {  // slot lost
                 if (w.stores) return;

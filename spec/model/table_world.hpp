@@ -9,7 +9,7 @@
 
 namespace model::table_model {
 
-constexpr int max_cells = 2, max_entries = 3, max_list = 32, buffer_size = 8, max_stamps = 24, readers = 2, writers = 2,
+constexpr int max_cells = 2, max_entries = 3, max_list = 32, buffer_size = 6, max_stamps = 24, readers = 2, writers = 2,
               none = -1;
 
 // Words of shared memory. A and B are the two halves of a value: the stamp of its write, and `removed` where it says
@@ -20,7 +20,7 @@ enum ControlWord : int8_t {
     generation = entries_at + 2 * max_entries,
     stamp,
     changed,
-    intent,   // 0, or (cell + 1) << 1, + 1 for a remove
+    intent,   // 0, or the entry that a change adds or removes
     top,      // of the stack of free cells: cell + 1, 0: empty
     fresh,    // the first cell that was never used
     rebuild,  // 0: none; 1 .. N: clears entry rebuild - 1 of the other copy; up to 2N: moves; 2N + 1: flips
@@ -55,6 +55,7 @@ struct State {
     Reader reader[readers];
     int8_t lock, at, kills, losses;  // lock: the writer that has it; at: how much of the plan was begun
     int8_t key_of[max_stamps], is_remove[max_stamps], effective[max_stamps];  // truth, by stamp
+    int8_t never[max_stamps];  // its writer died before version was stored
 };
 
 // What a writer sees: its own newest stores, else memory. And the list of what it is about to store.
@@ -127,11 +128,9 @@ class Change {
         }
         return none;
     }
-    void enter(int cell, bool again) {  // into the current copy, and into the other one while entries are moved
+    void enter(int cell) {  // into the current copy, and into the other one while entries are moved
         for (int n = 0; n < (moving() ? 2 : 1); ++n) {
-            const int copy = n == 0 ? current() : 1 - current();
-            if (again && entry_of(copy, cell) != none) continue;
-            const int i = place(copy);
+            const int copy = n == 0 ? current() : 1 - current(), i = place(copy);
             if (i != none) put(at_entry(copy, i), cell + 1, off(Mutant::entry_relaxed) ? relaxed_store : release_store);
         }
     }
@@ -168,7 +167,7 @@ class Change {
         if (insert && !off(Mutant::key_before_fence)) put(at_cell(cell, key), k);
         put(q + 1, value);
         put(q + 2, value);
-        put(q, v, off(Mutant::seq_relaxed) ? relaxed_store : release_store);
+        put(q, v);
         if (off(Mutant::changed_early)) put(changed, n, release_store);
         if (!off(Mutant::version_early))
             put(at_cell(cell, version), v, off(Mutant::version_relaxed) ? relaxed_store : release_store);
@@ -178,8 +177,8 @@ class Change {
         if (!off(Mutant::changed_early) && see[changed] != see[stamp])
             put(changed, see[stamp], off(Mutant::changed_relaxed) ? relaxed_store : release_store);
     }
-    void announce(int cell, bool remove) {
-        if (!off(Mutant::no_intent)) put(intent, (cell + 1) << 1 | remove, release_store);
+    void announce(int cell) {
+        if (!off(Mutant::no_intent)) put(intent, cell + 1, release_store);
     }
     void end_intent() {
         if (see[intent] != 0) put(intent, 0, release_store);
@@ -194,23 +193,23 @@ class Change {
         const bool popped = see[top] != 0;
         if (!popped && see[fresh] == c.cells) return;  // full
         cell = popped ? see[top] - 1 : see[fresh];
-        if (!off(Mutant::intent_late)) announce(cell, false);
+        if (!off(Mutant::intent_late)) announce(cell);
         if (popped)
             put(top, see[at_cell(cell, next)]);
         else
             put(fresh, cell + 1);
-        if (off(Mutant::intent_late)) announce(cell, false);
-        if (off(Mutant::entry_before_cell)) enter(cell, false);
-        write(cell, k, true, false);
+        if (off(Mutant::intent_late)) announce(cell);
+        if (!off(Mutant::entry_late)) enter(cell);
         if (off(Mutant::intent_cleared_early)) end_intent();
-        if (!off(Mutant::entry_before_cell)) enter(cell, false);
+        write(cell, k, true, false);
+        if (off(Mutant::entry_late)) enter(cell);
         tell();
         end_intent();
     }
     void remove_key(int k) {
         const int cell = find(k);
         if (cell == none) return;
-        announce(cell, true);
+        announce(cell);
         if (off(Mutant::tombstone_first)) bury(cell);
         write(cell, k, false, true);
         if (off(Mutant::free_first)) push(cell), end_intent();
@@ -220,16 +219,12 @@ class Change {
         end_intent();
     }
     void finish_intent() {
-        const int cell = (see[intent] >> 1) - 1;
-        const bool remove = see[intent] & 1, is_top = see[top] == cell + 1, unused = see[fresh] <= cell;
-        const bool keep = (is_top && !off(Mutant::push_twice)) || (unused && !off(Mutant::push_fresh));
-        if (live(cell)) {
-            if (!remove && !off(Mutant::intent_of_insert_forgotten)) enter(cell, true);
-        } else {
-            if (remove && off(Mutant::intent_of_remove_forgotten)) return;
-            if (remove) bury(cell);
-            if (!keep) push(cell);
-        }
+        const int cell = see[intent] - 1;
+        const bool is_top = see[top] == cell + 1, unused = see[fresh] <= cell;
+        if (live(cell) || off(Mutant::intent_forgotten)) return;
+        if (!off(Mutant::intent_keeps_entry)) bury(cell);
+        if ((is_top && !off(Mutant::push_twice)) || (unused && !off(Mutant::push_fresh))) return;
+        push(cell);
     }
     void rebuild_step() {
         const int r = see[rebuild], other = 1 - current();
