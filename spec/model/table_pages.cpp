@@ -20,6 +20,7 @@ enum class Mutant {
     crc_without_key,
     crc_without_seq,
     smaller_stamp,
+    version_not_looked_at,
     parity_not_compared,
     both_cells,
     freed_keeps_bodies,
@@ -47,6 +48,8 @@ const Scenario scenarios[] = {
     {"closed, written", 1, "xxCxL", 0, false},
     {"reuse", 1, "xCdyL", 0, false},
     {"other key", 2, "xxyCyL", 0, false},
+    {"other key, killed", 2, "xxyCyL", 1, false},
+    {"insert killed", 2, "yxCxL", 1, false},
     {"two cells", 2, "xyeCdxL", 0, false},
     {"two cells, removed", 2, "xyeCdxLdCyL", 0, false},
     {"lost twice", 1, "xCxLxLx", 0, false},
@@ -57,7 +60,10 @@ const Row<Mutant> rows[] = {
     {Mutant::crc_not_compared, "table recover 1", "the crc is not compared", "T1", "", "updates"},
     {Mutant::crc_without_key, "table recover 1", "the crc does not cover the key", "T1", "", "reuse"},
     {Mutant::crc_without_seq, "table recover 1", "the crc does not cover seq", "T1", "", "updates"},
-    {Mutant::smaller_stamp, "table recover 2", "the smaller stamp wins", "T9", "", "other key"},
+    {Mutant::version_not_looked_at, "table recover 2", "the larger seq wins, whatever version says", "T9", "",
+     "other key, killed"},
+    {Mutant::smaller_stamp, "table recover 2", "where version's body is not good, the smaller seq wins", "",
+     "the key was changed since the last sync, and may have any of its values", "updates"},
     {Mutant::parity_not_compared, "table recover 1", "a body whose seq names the other body is taken", "",
      "the crc covers seq, and a writer stores no such seq: for hostile files", "updates"},
     {Mutant::both_cells, "table recover 3", "two cells keep one key", "T10", "", "two cells"},
@@ -70,7 +76,7 @@ const Row<Mutant> rows[] = {
     {Mutant::clean_before_sync, "table close 2", "clean := 1 before the cells are synced", "T1", "", "closed"},
     {Mutant::clean_not_looked_at, "table take 2", "a file that was closed is recovered all the same", "",
      "costs time only", "closed"},
-    {Mutant::boot_first, "table recover 5", "the boot id is stored first", "T1", "", "updates, killed"},
+    {Mutant::boot_first, "table recover 5", "the boot id is stored first", "T5", "", "updates, killed"},
 };
 
 constexpr int max_cells = 2, max_values = 6, max_list = 24, max_stamps = 64, jump = 20, none = -1;
@@ -142,10 +148,13 @@ class Model final : public Search<State> {
         int winner[max_cells], most = s.m[stamp];
         if (off(Mutant::boot_first)) add(s, boot, s.power);
         for (int cell = 0; cell < c.cells; ++cell) {
+            const int stands = s.m[at_cell(cell, version)];
             int best = 0;
-            for (int body = 0; body < 2; ++body) {
+            for (int body = 0; body < 2 && (stands != 0 || off(Mutant::version_not_looked_at)); ++body) {
                 const int q = s.m[at_cell(cell, body ? seq1 : seq0)];
-                if (good(s, cell, body) && (best == 0 || (q > best) != off(Mutant::smaller_stamp))) best = q;
+                if (!good(s, cell, body) || (best == stands && best && !off(Mutant::version_not_looked_at))) continue;
+                const bool later = best == 0 || (q > best) != off(Mutant::smaller_stamp);
+                if (later || (q == stands && !off(Mutant::version_not_looked_at))) best = q;
             }
             winner[cell] = best;
             if (best >> 1 > most) most = best >> 1;
