@@ -25,7 +25,8 @@ class Model final : public Search<State> {
     bool off(Mutant m) const { return m == mutant; }
     // Two writers at once break everything. Their mutants are to show that they tear a value.
     void verify(bool good, const char* invariant) {
-        const bool two = off(Mutant::epoch_not_compared) || off(Mutant::live_writer_evicted) || off(Mutant::without_lock);
+        const bool two =
+            off(Mutant::epoch_not_compared) || off(Mutant::live_writer_evicted) || off(Mutant::without_lock);
         if (!two || !std::strcmp(invariant, "T1")) check(good, invariant);
     }
 
