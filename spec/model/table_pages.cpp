@@ -243,7 +243,8 @@ class Model final : public Search<State> {
                 return;
             }
         } else if (s.done < s.length) {
-            if (s.kills > 0) {
+            // With two cells, a close is not killed: too many values would be left to choose from.
+            if (s.kills > 0 && (c.cells == 1 || s.list[0].at >= 0)) {
                 State killed = s;
                 --killed.kills;
                 clear_list(killed);

@@ -76,7 +76,7 @@ inline const Scenario scenarios[] = {
     {"rebuild, removed, killed", 2, 3, "xyrrrrrrdrrry", {"", ""}, 1, 0, false},
     {"walk", 2, 2, "xydx", {"W", ""}, 0, 0, false},
     {"walk, killed", 1, 1, "xdy", {"W", ""}, 1, 0, false},
-    {"lock lost", 1, 1, "xxx", {"X", ""}, 0, 1, false},
+    {"lock lost", 1, 1, "xx", {"X", ""}, 0, 1, false},
     {"two readers", 1, 1, "xd", {"X", "X"}, 1, 0, false},
     {"large: reuse, killed twice", 1, 1, "xdyexd", {"XYX", ""}, 2, 0, true},
     {"large: two keys, killed twice", 2, 3, "xydxeyd", {"XYX", ""}, 2, 0, true},
@@ -132,10 +132,10 @@ inline const Row<Mutant> rows[] = {
     {Mutant::flip_relaxed, "table rebuild 3", "generation is relaxed", "T3", "", "rebuild"},
     {Mutant::flip_first, "table rebuild 3", "generation is stored before rebuild := 0", "",
      "changes go into both copies as long as rebuild is not 0", "rebuild, killed"},
-    {Mutant::epoch_not_compared, "table write", "the epoch is not compared before a change", "T1", "", "lock lost"},
-    {Mutant::live_writer_evicted, "table take", "a stopped writer is evicted, and another takes its place", "T1", "",
+    {Mutant::epoch_not_compared, "table write", "the epoch is not compared before a change", "T5", "", "lock lost"},
+    {Mutant::live_writer_evicted, "table take", "a stopped writer is evicted, and another takes its place", "T5", "",
      "lock lost"},
-    {Mutant::without_lock, "table take 1", "without the slot's lock", "T1", "", "lock lost"},
+    {Mutant::without_lock, "table take 1", "without the slot's lock", "T5", "", "lock lost"},
 };
 
 }  // namespace model::table_model
