@@ -132,10 +132,10 @@ inline const Row<Mutant> rows[] = {
     {Mutant::flip_relaxed, "table rebuild 3", "generation is relaxed", "T3", "", "rebuild"},
     {Mutant::flip_first, "table rebuild 3", "generation is stored before rebuild := 0", "",
      "changes go into both copies as long as rebuild is not 0", "rebuild, killed"},
-    {Mutant::epoch_not_compared, "table write", "the epoch is not compared before a change", "T5", "", "lock lost"},
-    {Mutant::live_writer_evicted, "table take", "a stopped writer is evicted, and another takes its place", "T5", "",
+    {Mutant::epoch_not_compared, "table write", "the epoch is not compared before a change", "T1", "", "lock lost"},
+    {Mutant::live_writer_evicted, "table take", "a stopped writer is evicted, and another takes its place", "T1", "",
      "lock lost"},
-    {Mutant::without_lock, "table take 1", "without the slot's lock", "T5", "", "lock lost"},
+    {Mutant::without_lock, "table take 1", "without the slot's lock", "T1", "", "lock lost"},
 };
 
 }  // namespace model::table_model
