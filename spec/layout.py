@@ -4,7 +4,7 @@
 
 layout.py           write them all
 layout.py --check   compare them with the existing files, the fields with each other, and with the tables of
-                    channel.md; exit status 1 and one line per difference"""
+                    channel.md and table.md; exit status 1 and one line per difference"""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ LENGTHS = {  # the number of bytes that the fields of a table may use
     "gate": LAYOUT["trailer"]["gate_stride"],
     "counter_metadata": LAYOUT["counter_metadata"]["stride"],
     "counter_value": LAYOUT["counter_value"]["stride"],
+    "table_header": LAYOUT["constants"]["header_length"],
+    "table_control": LAYOUT["table_control"]["slot"],
+    "table_cell": LAYOUT["table_cell"]["key"],
+    "table_body": LAYOUT["table_body"]["value"],
 }
 
 
@@ -116,6 +120,8 @@ def cpp_type(value: Value) -> str:
                 return name
     if value.table == "counter_metadata" and value.key.startswith("state_"):
         return "int32_t"
+    if value.table == "table" and value.key == "removed":
+        return "int32_t"
     if value.table == "reply" and value.key.startswith(("status_", "flag_")):
         return "int32_t"
     return "uint64_t"
@@ -138,7 +144,7 @@ def cpp() -> str:
         lines += ["", f"// [{table}]"]
         for value in values:
             if isinstance(value.value, str):
-                number = f"std::uint64_t MAGIC = {magic(value.value)};  // {value.value}, read as a word"
+                number = f"std::uint64_t {value.name.removesuffix('_HEX')} = {magic(value.value)};  // {value.value}, read as a word"
             else:
                 number = f"std::{cpp_type(value)} {value.name} = {value.value};"
             lines.append(f"inline constexpr {number}")
@@ -251,24 +257,28 @@ def overlaps(values: list[Value]) -> Iterator[str]:
                 taken[byte] = f"{value.table}.{value.key}"
 
 
-# The heading of each table in channel.md, and the table of layout.toml that it describes.
+# The page and the heading of each table of fields, and the table of layout.toml that it describes.
 DOCUMENTED = {
-    "4.2": "header",
-    "4.3": "control",
-    "4.4": "publisher_slot",
-    "4.5": "subscriber_slot",
-    "4.6": "record",
-    "4.7": "trailer",
-    "4.7.1": "gate",
+    ("channel.md", "4.2"): "header",
+    ("channel.md", "4.3"): "control",
+    ("channel.md", "4.4"): "publisher_slot",
+    ("channel.md", "4.5"): "subscriber_slot",
+    ("channel.md", "4.6"): "record",
+    ("channel.md", "4.7"): "trailer",
+    ("channel.md", "4.7.1"): "gate",
+    ("table.md", "2.1"): "table_header",
+    ("table.md", "2.2"): "table_control",
+    ("table.md", "2.3"): "table_cell",
+    ("table.md", "2.3.1"): "table_body",
 }
-NO_FIELDS = {"payload"}  # rows of channel.md with a variable length
+NO_FIELDS = {"payload", "key", "value"}  # rows with a variable length
 
 
-def rows(section: str) -> Iterator[tuple[str, int, str]]:
+def rows(page: str, section: str) -> Iterator[tuple[str, int, str]]:
     """Yields name, offset and type of each field with a fixed offset in a section's first table."""
-    text = (HERE / "channel.md").read_text()
+    text = (HERE / page).read_text()
     part = re.search(rf"^####? {re.escape(section)} .*?(?=^##)", text, re.M | re.S)
-    assert part is not None, section
+    assert part is not None, (page, section)
     for row in re.findall(r"^\|(.*)\|$", part[0], re.M):
         offset, size, kind, name, *_ = (
             cell.strip().replace("\\", "") for cell in row.split("|")
@@ -288,14 +298,14 @@ def rows(section: str) -> Iterator[tuple[str, int, str]]:
 
 
 def undocumented() -> Iterator[tuple[str, list[str]]]:
-    for section, table in DOCUMENTED.items():
-        told = set(rows(section))
+    for (page, section), table in DOCUMENTED.items():
+        told = set(rows(page, section))
         fields = {
             (v.key, int(v.value), v.type) for v in tables()[table] if v.type is not None
         }
         yield (
-            f"channel.md {section} and [{table}]",
-            [f"only in channel.md: {row}" for row in sorted(told - fields)]
+            f"{page} {section} and [{table}]",
+            [f"only in {page}: {row}" for row in sorted(told - fields)]
             + [f"only in layout.toml: {field}" for field in sorted(fields - told)],
         )
 

@@ -23,7 +23,9 @@ static std::map<std::string, std::string> read_header() {
 TEST(Layout, every_value_of_layout_toml_is_in_the_header_and_nothing_else_is) {
     std::map<std::string, std::string> header = read_header();
     ASSERT_EQ(header["MAGIC"], "0x00474e4952594c46");
+    ASSERT_EQ(header["TABLE_MAGIC"], "0x004c424154594c46");
     header.erase("MAGIC");
+    header.erase("TABLE_MAGIC");
     std::map<std::string, std::string> spec;
     for (const support::Table& table : support::read_layout()) {
         if (table.name == "flip" || table.name == "bad_field") continue;
@@ -34,7 +36,9 @@ TEST(Layout, every_value_of_layout_toml_is_in_the_header_and_nothing_else_is) {
         }
     }
     ASSERT_EQ(spec["MAGIC_HEX"], "464c5952494e4700");
+    ASSERT_EQ(spec["TABLE_MAGIC_HEX"], "464c595441424c00");
     spec.erase("MAGIC_HEX");
+    spec.erase("TABLE_MAGIC_HEX");
     EXPECT_GT(spec.size(), 100U);
     EXPECT_EQ(header, spec);
 }

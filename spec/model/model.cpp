@@ -9,6 +9,7 @@
 #include "queue.hpp"
 #include "scenarios.hpp"
 #include "service.hpp"
+#include "table.hpp"
 #include "wait.hpp"
 
 using namespace model;
@@ -44,6 +45,16 @@ const char* const invariants[][2] = {
     {"S6", "service: bounds hold: calls outstanding, requests in hand, credit"},
     {"S7", "service: no call ends as server gone while its answer lies on the ring"},
     {"S8", "service: a server is refused its slot only by another server"},
+    {"T1", "table: a value is whole, and was written for this key"},
+    {"T2", "table: what a reader has seen is not undone"},
+    {"T3", "table: changed is true: each change up to it is seen"},
+    {"T4", "table: a reader ends while the writer is stopped or dead"},
+    {"T5", "table: no two changes have one stamp, and stamps never fall back"},
+    {"T6", "table: between two changes each cell has one entry, or is free once, or was never used"},
+    {"T7", "table: between two changes, changed is the last one that stands"},
+    {"T8", "table: a walk meets each key that is there all the time once"},
+    {"T9", "table: what was not changed since the last sync is there after a power loss"},
+    {"T10", "table: after a recovery no two cells have one key"},
 };
 
 // The rows of README.md.
@@ -57,6 +68,8 @@ void print_table() {
     print_queue_table();
     print_queue_waiting_table();
     print_service_table();
+    print_table_table();
+    print_table_pages_table();
 }
 
 int passed = 0, failed = 0;
@@ -128,6 +141,8 @@ int main(int argc, char** argv) {
     explore_queue(large, wanted, report_queue);
     explore_queue_waiting(large, wanted, report_queue);
     explore_service(large, wanted, report_queue);
+    explore_table(large, wanted, report_queue);
+    explore_table_pages(large, wanted, report_queue);
     for (int i = 1; i < sites; ++i)
         if (!tried[i]) ++failed, std::printf("FAIL: site %s has no mutant\n", site_texts[i].name);
     std::printf("%d passed, %d failed\n", passed, failed);

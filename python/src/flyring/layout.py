@@ -234,6 +234,89 @@ COUNTER_VALUE_OWNER_ID: Final = 16
 COUNTER_VALUE_REFERENCE_ID: Final = 24
 COUNTER_VALUE_STRIDE: Final = 128
 
+# [table]
+TABLE_MAGIC_HEX: Final = "464c595441424c00"
+TABLE_KEY_TYPE_BYTES: Final = 1
+TABLE_KEY_TYPE_TEXT: Final = 2
+TABLE_KEY_TYPE_INTEGER: Final = 3
+TABLE_MAX_KEY_BYTES: Final = 1024
+TABLE_MAX_VALUE_BYTES: Final = 16777216
+TABLE_MAX_CAPACITY: Final = 1073741824
+TABLE_INTEGER_KEY_BYTES: Final = 8
+TABLE_PIECE: Final = 1073741824
+TABLE_BODY_ALIGNMENT: Final = 64
+TABLE_MIN_ENTRIES: Final = 16
+TABLE_TOMBSTONE: Final = 4294967295
+TABLE_REBUILD_STEPS: Final = 16
+TABLE_RECOVERY_JUMP: Final = 17592186044416
+TABLE_READ_LIMIT: Final = 1000000
+TABLE_REMOVED: Final = -1
+
+# [table_header]
+TABLE_HEADER_MAGIC: Final = 0
+TABLE_HEADER_MAJOR: Final = 8
+TABLE_HEADER_MINOR: Final = 10
+TABLE_HEADER_HEADER_LENGTH: Final = 12
+TABLE_HEADER_REQUIRED_FEATURES: Final = 16
+TABLE_HEADER_OPTIONAL_FEATURES: Final = 24
+TABLE_HEADER_FILE_LENGTH: Final = 32
+TABLE_HEADER_TABLE_ID: Final = 40
+TABLE_HEADER_CREATED_AT: Final = 56
+TABLE_HEADER_KEY_TYPE: Final = 64
+TABLE_HEADER_KEY_BYTES: Final = 68
+TABLE_HEADER_VALUE_BYTES: Final = 72
+TABLE_HEADER_CHECKED: Final = 76
+TABLE_HEADER_CAPACITY: Final = 80
+TABLE_HEADER_CELLS: Final = 88
+TABLE_HEADER_CELL_STRIDE: Final = 96
+TABLE_HEADER_ENTRIES: Final = 104
+TABLE_HEADER_CONTROL_OFFSET: Final = 112
+TABLE_HEADER_INDEX_OFFSET: Final = 120
+TABLE_HEADER_INDEX_STRIDE: Final = 128
+TABLE_HEADER_CELLS_OFFSET: Final = 136
+TABLE_HEADER_SCHEMA_OFFSET: Final = 144
+TABLE_HEADER_SCHEMA_LENGTH: Final = 152
+TABLE_HEADER_SCHEMA_ID: Final = 160
+TABLE_HEADER_SCHEMA_VERSION: Final = 164
+TABLE_HEADER_VALUE_TEMPLATE: Final = 168
+TABLE_HEADER_CRC: Final = 4092
+
+# [table_control]
+TABLE_CONTROL_BOOT_ID: Final = 0
+TABLE_CONTROL_LOCK_TEST: Final = 32
+TABLE_CONTROL_SUCCESSOR: Final = 40
+TABLE_CONTROL_DATA_SEQUENCE: Final = 64
+TABLE_CONTROL_DATA_ASLEEP: Final = 68
+TABLE_CONTROL_STAMP: Final = 128
+TABLE_CONTROL_CHANGED: Final = 136
+TABLE_CONTROL_SIZE: Final = 144
+TABLE_CONTROL_GENERATION: Final = 192
+TABLE_CONTROL_INTENT: Final = 256
+TABLE_CONTROL_INTENT_SIZE: Final = 264
+TABLE_CONTROL_TOP: Final = 272
+TABLE_CONTROL_FRESH: Final = 276
+TABLE_CONTROL_REBUILD: Final = 280
+TABLE_CONTROL_FILLED: Final = 288
+TABLE_CONTROL_FILLED_OTHER: Final = 296
+TABLE_CONTROL_CLEAN: Final = 320
+TABLE_CONTROL_DAMAGED: Final = 328
+TABLE_CONTROL_SLOT: Final = 384
+TABLE_CONTROL_LENGTH: Final = 4096
+
+# [table_cell]
+TABLE_CELL_VERSION: Final = 0
+TABLE_CELL_SEQUENCE: Final = 8
+TABLE_CELL_ASLEEP: Final = 12
+TABLE_CELL_NEXT: Final = 16
+TABLE_CELL_KEY_LENGTH: Final = 20
+TABLE_CELL_KEY: Final = 24
+
+# [table_body]
+TABLE_BODY_SEQ: Final = 0
+TABLE_BODY_LENGTH: Final = 8
+TABLE_BODY_CRC: Final = 12
+TABLE_BODY_VALUE: Final = 16
+
 # The fields of each table: name, offset, type, how many there are, bytes from one to the next.
 FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
     "header": (
@@ -364,5 +447,66 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("registration_id", 8, "i64", 1, 0),
         ("owner_id", 16, "i64", 1, 0),
         ("reference_id", 24, "i64", 1, 0),
+    ),
+    "table_header": (
+        ("magic", 0, "bytes[8]", 1, 0),
+        ("major", 8, "u16", 1, 0),
+        ("minor", 10, "u16", 1, 0),
+        ("header_length", 12, "i32", 1, 0),
+        ("required_features", 16, "u64", 1, 0),
+        ("optional_features", 24, "u64", 1, 0),
+        ("file_length", 32, "i64", 1, 0),
+        ("table_id", 40, "bytes[16]", 1, 0),
+        ("created_at", 56, "i64", 1, 0),
+        ("key_type", 64, "i32", 1, 0),
+        ("key_bytes", 68, "i32", 1, 0),
+        ("value_bytes", 72, "i32", 1, 0),
+        ("checked", 76, "i32", 1, 0),
+        ("capacity", 80, "i64", 1, 0),
+        ("cells", 88, "i64", 1, 0),
+        ("cell_stride", 96, "i64", 1, 0),
+        ("entries", 104, "i64", 1, 0),
+        ("control_offset", 112, "i64", 1, 0),
+        ("index_offset", 120, "i64", 1, 0),
+        ("index_stride", 128, "i64", 1, 0),
+        ("cells_offset", 136, "i64", 1, 0),
+        ("schema_offset", 144, "i64", 1, 0),
+        ("schema_length", 152, "i64", 1, 0),
+        ("schema_id", 160, "i32", 1, 0),
+        ("schema_version", 164, "i32", 1, 0),
+        ("value_template", 168, "i32", 1, 0),
+        ("crc", 4092, "u32", 1, 0),
+    ),
+    "table_control": (
+        ("boot_id", 0, "bytes[16]", 1, 0),
+        ("lock_test", 32, "u8", 1, 0),
+        ("successor", 40, "i32", 1, 0),
+        ("data_sequence", 64, "u32", 1, 0),
+        ("data_asleep", 68, "u32", 1, 0),
+        ("stamp", 128, "i64", 1, 0),
+        ("changed", 136, "i64", 1, 0),
+        ("size", 144, "i64", 1, 0),
+        ("generation", 192, "i64", 1, 0),
+        ("intent", 256, "u64", 1, 0),
+        ("intent_size", 264, "i64", 1, 0),
+        ("top", 272, "u32", 1, 0),
+        ("fresh", 276, "u32", 1, 0),
+        ("rebuild", 280, "i64", 1, 0),
+        ("filled", 288, "i64", 1, 0),
+        ("filled_other", 296, "i64", 1, 0),
+        ("clean", 320, "i32", 1, 0),
+        ("damaged", 328, "i64", 1, 0),
+    ),
+    "table_cell": (
+        ("version", 0, "i64", 1, 0),
+        ("sequence", 8, "u32", 1, 0),
+        ("asleep", 12, "u32", 1, 0),
+        ("next", 16, "u32", 1, 0),
+        ("key_length", 20, "i32", 1, 0),
+    ),
+    "table_body": (
+        ("seq", 0, "i64", 1, 0),
+        ("length", 8, "i32", 1, 0),
+        ("crc", 12, "u32", 1, 0),
     ),
 }

@@ -237,4 +237,87 @@ inline constexpr std::uint64_t COUNTER_VALUE_OWNER_ID = 16;
 inline constexpr std::uint64_t COUNTER_VALUE_REFERENCE_ID = 24;
 inline constexpr std::uint64_t COUNTER_VALUE_STRIDE = 128;
 
+// [table]
+inline constexpr std::uint64_t TABLE_MAGIC = 0x004c424154594c46;  // 464c595441424c00, read as a word
+inline constexpr std::uint64_t TABLE_KEY_TYPE_BYTES = 1;
+inline constexpr std::uint64_t TABLE_KEY_TYPE_TEXT = 2;
+inline constexpr std::uint64_t TABLE_KEY_TYPE_INTEGER = 3;
+inline constexpr std::uint64_t TABLE_MAX_KEY_BYTES = 1024;
+inline constexpr std::uint64_t TABLE_MAX_VALUE_BYTES = 16777216;
+inline constexpr std::uint64_t TABLE_MAX_CAPACITY = 1073741824;
+inline constexpr std::uint64_t TABLE_INTEGER_KEY_BYTES = 8;
+inline constexpr std::uint64_t TABLE_PIECE = 1073741824;
+inline constexpr std::uint64_t TABLE_BODY_ALIGNMENT = 64;
+inline constexpr std::uint64_t TABLE_MIN_ENTRIES = 16;
+inline constexpr std::uint64_t TABLE_TOMBSTONE = 4294967295;
+inline constexpr std::uint64_t TABLE_REBUILD_STEPS = 16;
+inline constexpr std::uint64_t TABLE_RECOVERY_JUMP = 17592186044416;
+inline constexpr std::uint64_t TABLE_READ_LIMIT = 1000000;
+inline constexpr std::int32_t TABLE_REMOVED = -1;
+
+// [table_header]
+inline constexpr std::uint64_t TABLE_HEADER_MAGIC = 0;
+inline constexpr std::uint64_t TABLE_HEADER_MAJOR = 8;
+inline constexpr std::uint64_t TABLE_HEADER_MINOR = 10;
+inline constexpr std::uint64_t TABLE_HEADER_HEADER_LENGTH = 12;
+inline constexpr std::uint64_t TABLE_HEADER_REQUIRED_FEATURES = 16;
+inline constexpr std::uint64_t TABLE_HEADER_OPTIONAL_FEATURES = 24;
+inline constexpr std::uint64_t TABLE_HEADER_FILE_LENGTH = 32;
+inline constexpr std::uint64_t TABLE_HEADER_TABLE_ID = 40;
+inline constexpr std::uint64_t TABLE_HEADER_CREATED_AT = 56;
+inline constexpr std::uint64_t TABLE_HEADER_KEY_TYPE = 64;
+inline constexpr std::uint64_t TABLE_HEADER_KEY_BYTES = 68;
+inline constexpr std::uint64_t TABLE_HEADER_VALUE_BYTES = 72;
+inline constexpr std::uint64_t TABLE_HEADER_CHECKED = 76;
+inline constexpr std::uint64_t TABLE_HEADER_CAPACITY = 80;
+inline constexpr std::uint64_t TABLE_HEADER_CELLS = 88;
+inline constexpr std::uint64_t TABLE_HEADER_CELL_STRIDE = 96;
+inline constexpr std::uint64_t TABLE_HEADER_ENTRIES = 104;
+inline constexpr std::uint64_t TABLE_HEADER_CONTROL_OFFSET = 112;
+inline constexpr std::uint64_t TABLE_HEADER_INDEX_OFFSET = 120;
+inline constexpr std::uint64_t TABLE_HEADER_INDEX_STRIDE = 128;
+inline constexpr std::uint64_t TABLE_HEADER_CELLS_OFFSET = 136;
+inline constexpr std::uint64_t TABLE_HEADER_SCHEMA_OFFSET = 144;
+inline constexpr std::uint64_t TABLE_HEADER_SCHEMA_LENGTH = 152;
+inline constexpr std::uint64_t TABLE_HEADER_SCHEMA_ID = 160;
+inline constexpr std::uint64_t TABLE_HEADER_SCHEMA_VERSION = 164;
+inline constexpr std::uint64_t TABLE_HEADER_VALUE_TEMPLATE = 168;
+inline constexpr std::uint64_t TABLE_HEADER_CRC = 4092;
+
+// [table_control]
+inline constexpr std::uint64_t TABLE_CONTROL_BOOT_ID = 0;
+inline constexpr std::uint64_t TABLE_CONTROL_LOCK_TEST = 32;
+inline constexpr std::uint64_t TABLE_CONTROL_SUCCESSOR = 40;
+inline constexpr std::uint64_t TABLE_CONTROL_DATA_SEQUENCE = 64;
+inline constexpr std::uint64_t TABLE_CONTROL_DATA_ASLEEP = 68;
+inline constexpr std::uint64_t TABLE_CONTROL_STAMP = 128;
+inline constexpr std::uint64_t TABLE_CONTROL_CHANGED = 136;
+inline constexpr std::uint64_t TABLE_CONTROL_SIZE = 144;
+inline constexpr std::uint64_t TABLE_CONTROL_GENERATION = 192;
+inline constexpr std::uint64_t TABLE_CONTROL_INTENT = 256;
+inline constexpr std::uint64_t TABLE_CONTROL_INTENT_SIZE = 264;
+inline constexpr std::uint64_t TABLE_CONTROL_TOP = 272;
+inline constexpr std::uint64_t TABLE_CONTROL_FRESH = 276;
+inline constexpr std::uint64_t TABLE_CONTROL_REBUILD = 280;
+inline constexpr std::uint64_t TABLE_CONTROL_FILLED = 288;
+inline constexpr std::uint64_t TABLE_CONTROL_FILLED_OTHER = 296;
+inline constexpr std::uint64_t TABLE_CONTROL_CLEAN = 320;
+inline constexpr std::uint64_t TABLE_CONTROL_DAMAGED = 328;
+inline constexpr std::uint64_t TABLE_CONTROL_SLOT = 384;
+inline constexpr std::uint64_t TABLE_CONTROL_LENGTH = 4096;
+
+// [table_cell]
+inline constexpr std::uint64_t TABLE_CELL_VERSION = 0;
+inline constexpr std::uint64_t TABLE_CELL_SEQUENCE = 8;
+inline constexpr std::uint64_t TABLE_CELL_ASLEEP = 12;
+inline constexpr std::uint64_t TABLE_CELL_NEXT = 16;
+inline constexpr std::uint64_t TABLE_CELL_KEY_LENGTH = 20;
+inline constexpr std::uint64_t TABLE_CELL_KEY = 24;
+
+// [table_body]
+inline constexpr std::uint64_t TABLE_BODY_SEQ = 0;
+inline constexpr std::uint64_t TABLE_BODY_LENGTH = 8;
+inline constexpr std::uint64_t TABLE_BODY_CRC = 12;
+inline constexpr std::uint64_t TABLE_BODY_VALUE = 16;
+
 }  // namespace flyring::layout

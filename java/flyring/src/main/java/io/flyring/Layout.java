@@ -234,6 +234,89 @@ final class Layout {
     static final int COUNTER_VALUE_REFERENCE_ID = 24;
     static final int COUNTER_VALUE_STRIDE = 128;
 
+    // [table]
+    static final String TABLE_MAGIC_HEX = "464c595441424c00";
+    static final int TABLE_KEY_TYPE_BYTES = 1;
+    static final int TABLE_KEY_TYPE_TEXT = 2;
+    static final int TABLE_KEY_TYPE_INTEGER = 3;
+    static final int TABLE_MAX_KEY_BYTES = 1024;
+    static final int TABLE_MAX_VALUE_BYTES = 16777216;
+    static final int TABLE_MAX_CAPACITY = 1073741824;
+    static final int TABLE_INTEGER_KEY_BYTES = 8;
+    static final int TABLE_PIECE = 1073741824;
+    static final int TABLE_BODY_ALIGNMENT = 64;
+    static final int TABLE_MIN_ENTRIES = 16;
+    static final long TABLE_TOMBSTONE = 4294967295L;
+    static final int TABLE_REBUILD_STEPS = 16;
+    static final long TABLE_RECOVERY_JUMP = 17592186044416L;
+    static final int TABLE_READ_LIMIT = 1000000;
+    static final int TABLE_REMOVED = -1;
+
+    // [table_header]
+    static final int TABLE_HEADER_MAGIC = 0;
+    static final int TABLE_HEADER_MAJOR = 8;
+    static final int TABLE_HEADER_MINOR = 10;
+    static final int TABLE_HEADER_HEADER_LENGTH = 12;
+    static final int TABLE_HEADER_REQUIRED_FEATURES = 16;
+    static final int TABLE_HEADER_OPTIONAL_FEATURES = 24;
+    static final int TABLE_HEADER_FILE_LENGTH = 32;
+    static final int TABLE_HEADER_TABLE_ID = 40;
+    static final int TABLE_HEADER_CREATED_AT = 56;
+    static final int TABLE_HEADER_KEY_TYPE = 64;
+    static final int TABLE_HEADER_KEY_BYTES = 68;
+    static final int TABLE_HEADER_VALUE_BYTES = 72;
+    static final int TABLE_HEADER_CHECKED = 76;
+    static final int TABLE_HEADER_CAPACITY = 80;
+    static final int TABLE_HEADER_CELLS = 88;
+    static final int TABLE_HEADER_CELL_STRIDE = 96;
+    static final int TABLE_HEADER_ENTRIES = 104;
+    static final int TABLE_HEADER_CONTROL_OFFSET = 112;
+    static final int TABLE_HEADER_INDEX_OFFSET = 120;
+    static final int TABLE_HEADER_INDEX_STRIDE = 128;
+    static final int TABLE_HEADER_CELLS_OFFSET = 136;
+    static final int TABLE_HEADER_SCHEMA_OFFSET = 144;
+    static final int TABLE_HEADER_SCHEMA_LENGTH = 152;
+    static final int TABLE_HEADER_SCHEMA_ID = 160;
+    static final int TABLE_HEADER_SCHEMA_VERSION = 164;
+    static final int TABLE_HEADER_VALUE_TEMPLATE = 168;
+    static final int TABLE_HEADER_CRC = 4092;
+
+    // [table_control]
+    static final int TABLE_CONTROL_BOOT_ID = 0;
+    static final int TABLE_CONTROL_LOCK_TEST = 32;
+    static final int TABLE_CONTROL_SUCCESSOR = 40;
+    static final int TABLE_CONTROL_DATA_SEQUENCE = 64;
+    static final int TABLE_CONTROL_DATA_ASLEEP = 68;
+    static final int TABLE_CONTROL_STAMP = 128;
+    static final int TABLE_CONTROL_CHANGED = 136;
+    static final int TABLE_CONTROL_SIZE = 144;
+    static final int TABLE_CONTROL_GENERATION = 192;
+    static final int TABLE_CONTROL_INTENT = 256;
+    static final int TABLE_CONTROL_INTENT_SIZE = 264;
+    static final int TABLE_CONTROL_TOP = 272;
+    static final int TABLE_CONTROL_FRESH = 276;
+    static final int TABLE_CONTROL_REBUILD = 280;
+    static final int TABLE_CONTROL_FILLED = 288;
+    static final int TABLE_CONTROL_FILLED_OTHER = 296;
+    static final int TABLE_CONTROL_CLEAN = 320;
+    static final int TABLE_CONTROL_DAMAGED = 328;
+    static final int TABLE_CONTROL_SLOT = 384;
+    static final int TABLE_CONTROL_LENGTH = 4096;
+
+    // [table_cell]
+    static final int TABLE_CELL_VERSION = 0;
+    static final int TABLE_CELL_SEQUENCE = 8;
+    static final int TABLE_CELL_ASLEEP = 12;
+    static final int TABLE_CELL_NEXT = 16;
+    static final int TABLE_CELL_KEY_LENGTH = 20;
+    static final int TABLE_CELL_KEY = 24;
+
+    // [table_body]
+    static final int TABLE_BODY_SEQ = 0;
+    static final int TABLE_BODY_LENGTH = 8;
+    static final int TABLE_BODY_CRC = 12;
+    static final int TABLE_BODY_VALUE = 16;
+
     private Layout() {
     }
 }
