@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ class Own:
     """What the monitor knows about itself: for how long it did not look when it should have, in ns, in all."""
 
     missed: int = 0
+    gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=100))
+    """From when to when it did not run, the last times."""
 
 
 @dataclass
