@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgumentError
 from ..system import channel_path, failed
-from . import monitor_curve as curve
+from . import curve
+from .curve import text
 from .monitor_beats import Own, Sinks, Watched, halted, running
-from .monitor_causes import happened, process, steals, stolen, text
+from .monitor_causes import happened, process, steals, stolen
 from .monitor_lines import Lines
 from .monitor_mesh import Meshed
 from .monitor_workers import NO_ANSWER, ONE_WAY, STOPPED, Continued, Sample, Worker, hiccups
@@ -223,12 +224,12 @@ class Monitor:
         for line in curve.table_lines(everything):
             print(line)
         if self.options.curve:
-            for line in curve.text_curve(everything, shutil.get_terminal_size((80, 24)).columns):
+            for line in curve.text_curve(curve.curves_of(everything), shutil.get_terminal_size((80, 24)).columns):
                 print(line)
         if self.options.svg is not None:
             title = f"flyring monitor {' '.join(self.options.channels)}".strip()
             with open(self.options.svg, "w", encoding="utf-8") as file:
-                file.write(curve.svg(everything, title))
+                file.write(curve.svg(curve.curves_of(everything), title))
         return int(self.fault)
 
     def beat_line(self, kind: str, line: str, value: float) -> None:

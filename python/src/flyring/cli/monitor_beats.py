@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from ..errors import FlyringError
 from ..stats import HeartbeatStats, Look, Stats
 from ..system import channel_path
+from .curve import text
 from .image import Image, open_image
-from .monitor_causes import GONE, HALTED, Process, happened, process, steals, stolen, text
+from .monitor_causes import GONE, HALTED, Process, happened, process, steals, stolen
 from .top_model import title
 
 SLACK = 2

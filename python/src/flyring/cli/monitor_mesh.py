@@ -16,8 +16,9 @@ from .. import Channel, LossySubscriber, Message, PublisherStats
 from ..errors import ChannelReplacedError, CorruptRingError, FlyringError
 from ..mesh import BEAT, RECEIPT, TYPE
 from ..system import channel_path
+from .curve import text
 from .monitor_beats import SLACK, Own, Sinks
-from .monitor_causes import HALTED, Process, happened, process, steals, stolen, text
+from .monitor_causes import HALTED, Process, happened, process, steals, stolen
 from .top_model import title
 
 SETTLE = 100_000_000
