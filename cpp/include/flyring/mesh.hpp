@@ -70,8 +70,11 @@ class Mesh {
     /// `name`: the member's, valid as a channel's name. `every`: the time between two beats. Throws InvalidArgument,
     /// NoFreeSlot, AccessDenied (read-only), Closed.
     Mesh(Channel& channel, const std::string& name, std::chrono::nanoseconds every = std::chrono::milliseconds(10))
-        : name_(name), every_(every), publisher_(join(channel, name, every)),
-          ring_(publisher_.ring()), reader_(others(channel, ring_)) {
+        : name_(name),
+          every_(every),
+          publisher_(join(channel, name, every)),
+          ring_(publisher_.ring()),
+          reader_(others(channel, ring_)) {
         const std::size_t fits = (publisher_.max_message_length() - layout::BEAT_LENGTH) / layout::RECEIPT_LENGTH;
         most_ = std::min<std::size_t>(layout::BEAT_MAX_RECEIPTS, fits);
         receipts_.reserve(most_);
@@ -166,8 +169,8 @@ class Mesh {
 
     void receive(std::chrono::nanoseconds timeout) {
         try {
-            reader_.poll([this](const Message& message) { note(message); },
-                         static_cast<int>(most_ - receipts_.size()), timeout);
+            reader_.poll([this](const Message& message) { note(message); }, static_cast<int>(most_ - receipts_.size()),
+                         timeout);
         } catch (const CorruptRing&) {  // the other rings go on
         }
     }

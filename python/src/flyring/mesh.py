@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes: processes that beat by messages, and note when they received the beats of the others (spec/channel.md 8.2)."""
+"""Meshes: processes that beat by messages, and note when they received the beats of others (spec/channel.md 8.2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ LONGEST_WAIT = 50_000_000
 """After this time, in ns, the thread looks whether it shall end."""
 
 
-def encode(sequence: int, every: int, due: int, woke: int, sent: int, receipts: list[tuple[int, int, int, int]]) -> bytes:
+def encode(
+    sequence: int, every: int, due: int, woke: int, sent: int, receipts: list[tuple[int, int, int, int]]
+) -> bytes:
     """Returns the bytes of a beat, or of more receipts."""
     return BEAT.pack(sequence, every, due, woke, sent, len(receipts)) + b"".join(RECEIPT.pack(*one) for one in receipts)
 

@@ -29,7 +29,11 @@ def info(name: str, as_json: bool, with_fields: bool) -> int:
         file = describe(image)
         words = list(fields(image)) if with_fields else []
     if as_json:
-        told = stats.as_dict() if stats else {"path": image.path, "publishers": [], "subscribers": [], "counters": [], "heartbeats": []}
+        told = (
+            stats.as_dict()
+            if stats
+            else {"path": image.path, "publishers": [], "subscribers": [], "counters": [], "heartbeats": []}
+        )
         document = {"version": VERSION, **told, "file": file}
         print_json(document | {"fields": [asdict(word) for word in words]} if with_fields else document)
     else:
