@@ -156,11 +156,12 @@ class Meshed:
         if message.type != TYPE or len(message) < BEAT.size:
             return
         sequence, every, due, woke, sent, count = BEAT.unpack_from(message.data)
-        one = self.members.get(message.ring)
-        if one is None or one.epoch != message.sender.epoch:
+        one, epoch = self.members.get(message.ring), message.sender.epoch
+        if one is None or epoch > one.epoch:
             name = message.sender.name or f"ring {message.ring}"
-            one = Member(message.ring, name, 0, message.sender.epoch, sent, self.own.missed)
-            self.members[message.ring] = one
+            one = self.members[message.ring] = Member(message.ring, name, 0, epoch, sent, self.own.missed)
+        elif 0 < epoch < one.epoch:  # of the one that had the place before
+            return
         there = min(count, (len(message) - BEAT.size) // RECEIPT.size)
         for i in range(max(0, there)):
             self._received(one, *RECEIPT.unpack_from(message.data, BEAT.size + i * RECEIPT.size))
@@ -211,7 +212,7 @@ class Meshed:
         verdict = "tardy" if slot.state == "live" else "dead"
         if verdict == "tardy" and at.letter in HALTED:
             verdict = "stopped"
-        if verdict == one.verdict:
+        if verdict == one.verdict or (verdict == "tardy" and one.verdict):  # it goes on, and has not beaten yet
             return
         one.verdict = verdict
         who, quiet = self._who(one), self._silent(one)
