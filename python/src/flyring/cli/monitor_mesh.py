@@ -38,8 +38,6 @@ class Member:
     epoch: int
     last: int
     """When it last beat, in ns of CLOCK_MONOTONIC."""
-    missed: int
-    """``Own.missed`` at that time."""
     every: int = 0
     sequence: int = -1
     verdict: str = ""
@@ -139,7 +137,7 @@ class Meshed:
         for slot in self._channel.stats().publishers:
             one = self.members.get(slot.slot)
             if slot.state in ("live", "away") and slot.name and (one is None or one.epoch < slot.epoch):
-                one = Member(slot.slot, slot.name, slot.pid, slot.epoch, now, self.own.missed)
+                one = Member(slot.slot, slot.name, slot.pid, slot.epoch, now)
                 self.members[slot.slot] = one
             elif one is None:
                 continue
@@ -159,7 +157,7 @@ class Meshed:
         one, epoch = self.members.get(message.ring), message.sender.epoch
         if one is None or epoch > one.epoch:
             name = message.sender.name or f"ring {message.ring}"
-            one = self.members[message.ring] = Member(message.ring, name, 0, epoch, sent, self.own.missed)
+            one = self.members[message.ring] = Member(message.ring, name, 0, epoch, sent)
         elif 0 < epoch < one.epoch:  # of the one that had the place before
             return
         there = min(count, (len(message) - BEAT.size) // RECEIPT.size)
@@ -175,7 +173,7 @@ class Meshed:
         if one.verdict:
             who, quiet = self._who(one), sent - one.last
             self.sinks.line(f"{who} again", f"BEATS {who} again, after {text(quiet)}; it was {one.verdict}", quiet)
-        one.every, one.sequence, one.last, one.missed, one.verdict = every, sequence, sent, self.own.missed, ""
+        one.every, one.sequence, one.last, one.verdict = every, sequence, sent, ""
 
     def _received(self, one: Member, ring: int, sequence: int, sent: int, received: int) -> None:
         sender = self.members.get(ring)
@@ -192,7 +190,8 @@ class Meshed:
 
     def _silent(self, one: Member) -> int:
         """Returns for how long it has not beaten, without the time in which the monitor did not run, in ns."""
-        return self._now - one.last - (self.own.missed - one.missed)
+        missed = sum(end - max(begin, one.last) for begin, end in self.own.gaps if end > one.last)
+        return self._now - one.last - missed
 
     def _patience(self, one: Member) -> int:
         return max(self.sinks.threshold, 3 * one.every or UNKNOWN) + SLACK * self.tick
