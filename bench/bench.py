@@ -60,6 +60,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (build/bench-results/DATE-CPU)")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write the report of a run again; measure nothing")
     parser.add_argument("--page", action="store_true", help="also report.html with the targets, and PNG pictures")
+    parser.add_argument("--curve", action="store_true", help="draw the percentiles in the terminal, too")
     return parser.parse_args()
 
 
@@ -108,7 +109,7 @@ def main() -> int:
         if not list(words.report.glob("run.json*")):
             stop(f"{words.report} holds no run")
         results = Results(words.report)
-        print(write_report(results, words.page))
+        print(write_report(results, words.page, words.curve))
         if "against" not in results.run:
             return 0
         found = comparison.of(results)
@@ -200,7 +201,7 @@ def compare(catalogue: Catalogue, words: argparse.Namespace) -> int:
     except Failure as failure:
         stop(str(failure))
     results = Results(recorder.folder)
-    print(write_report(results, words.page))
+    print(write_report(results, words.page, words.curve))
     found = comparison.of(results)
     print("\n".join(comparison.lines(results, found)))
     return 130 if interrupted else comparison.status(found)
@@ -233,7 +234,7 @@ def measure(planned: Plan, installer: install.Installer, settings: Settings, wor
                 runner.table(table, able)
 
     interrupted = until_stopped(all_tables, recorder, progress)
-    print(write_report(Results(recorder.folder), words.page))
+    print(write_report(Results(recorder.folder), words.page, words.curve))
     return 130 if interrupted else 0
 
 

@@ -138,6 +138,9 @@ def as_its_users_leave_it(run, creator, other, languages):
     ]
     a.call("counter_set", channel=name, counter=counter[0], value=-5, order="release")
     a.call("counter_free", channel=name, counter=counter[1])
+    key = "07" + "00" * 7 + "0065cd1d" + "00" * 4 + "01"  # pid 7, 500 ms, ns since 1970
+    beat = a.call("counter_allocate", channel=name, label="loop", type_id=1111834964, key=key)["counter"]
+    a.call("counter_set", channel=name, counter=beat, value=3, order="release")
     sent = 3 + len(fill(a, name + "-feed", 200))
 
     stats = alike(peers, name, path)
@@ -179,8 +182,16 @@ def as_its_users_leave_it(run, creator, other, languages):
     equal(
         "counters",
         few(stats["counters"], "id", "label", "type_id", "key", "value"),
-        [(counter[0], "orders", 0, "01ff", -5), (counter[2], "gr\u00f6\u00dfe", 2, "", 0)],
+        sorted(
+            [
+                (counter[0], "orders", 0, "01ff", -5),
+                (counter[2], "gr\u00f6\u00dfe", 2, "", 0),
+                (beat, "loop", 1111834964, key, 3),
+            ]
+        ),
     )
+    found = few(stats["heartbeats"], "id", "name", "pid", "interval", "started_at", "beats")
+    equal("heartbeats", found, [(beat, "loop", 7, 500_000_000, 1, 3)])
 
     # there is room again, but the publisher has not noticed yet
     a.call("poll", subscriber=name + "-ledger", limit=256)

@@ -36,6 +36,7 @@ SUBJECTS = {
     "layout": ("offsets against spec/layout.toml", ALL),
     "lifetime": ("close, fork, two threads, views that outlive their object", ALL),
     "lossy": ("reading without a slot", ALL),
+    "mesh": ("members that beat by messages and note receipts", ALL),
     "queue": ("jobs: take, done, release, order, limits, options, errors, stats", ALL),
     "queue_hostile": ("a queue whose words, records or prefixes are wrong", ("cpp", "java")),
     "queue_survivors": ("what is left of a worker that dies, is evicted, throws or is disturbed", ALL),

@@ -191,8 +191,8 @@ def part(results: Results, p: Part, prefix: str) -> str:
     text.append(grid(p.figures))
     if p.percentiles is not None:
         text.append("<h3>Percentiles</h3>")
-        for number, (family, latencies) in enumerate(pictures.families(results, p)):
-            svg = pictures.svg(pictures.curves(results, family, latencies), f"{prefix}c{number}")
+        for family, latencies in pictures.families(results, p):
+            svg = pictures.curves_svg(results, family, latencies)
             text.append(figure(svg, f"{where}, {family}: latency by percentile; the next table has the figures"))
         text.append(grid(p.percentiles))
     return "\n".join(text)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures by matplotlib: bars with spread, and percentile curves. SVGs use the colour of the surrounding text, so that
-they are readable on a light and on a dark background."""
+"""Pictures: bars with spread by matplotlib, and percentile curves as the command ``flyring`` draws them. SVGs use the
+colour of the surrounding text, so that they are readable on a light and on a dark background."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from driver import curve
 from driver.raw import Results
 from driver.stats import Figure, Latency
 from driver.summary import Part, Summary, picked, picture_part
@@ -31,8 +31,7 @@ NAMES = {
     "peers": "other libraries",
 }
 PEER_COLOURS = ("#3f88d0", "#8e6bd1", "#c49a1f", "#17a2b8", "#d45fa0", "#7a9a2e")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
-QUANTILES = {1: "0", 10: "90", 100: "99", 1000: "99.9", 10_000: "99.99", 100_000: "99.999"}
+DASHES = ("", "10 4", "3 3", "12 4 3 4")
 
 mpl.rcParams.update(
     {
@@ -117,34 +116,18 @@ def bars(results: Results, part: Part, chosen: Sequence[tuple[str, Figure]] | No
     return canvas
 
 
-def curves(results: Results, family: str, latencies: Sequence[tuple[str, Latency]]) -> Canvas:
-    """Draws percentiles like HdrHistogram: the horizontal axis is logarithmic in 1 / (1 - quantile)."""
-    canvas = Canvas(figsize=(9.2, max(3.3, 0.9 + 0.2 * len(latencies))), layout="constrained")
-    axes = canvas.add_subplot()
-    handles = []
-    styles = styles_of([results.run["contenders"][c]["group"] for c, _ in latencies])
-    for (contender, latency), (colour, dash, width) in zip(latencies, styles, strict=True):
-        xs, ys = latency.curve()
-        axes.plot(xs, ys, color=colour, linestyle=dash, linewidth=width, drawstyle="steps-post")
-        handles.append(Line2D([], [], color=colour, linestyle=dash, linewidth=width, label=results.title(contender)))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(1, 100_000)
-    axes.xaxis.set_major_locator(FixedLocator(list(QUANTILES)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: QUANTILES.get(round(x), "")))
-    low, high = axes.get_ylim()
-    steps = (1, 2, 5) if high / low < 3000 else (1,)
-    axes.yaxis.set_major_locator(
-        FixedLocator([m * 10**e for e in range(10) for m in steps if low <= m * 10**e <= high])
-    )
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: short(ns_text(y))))
-    axes.grid()
-    axes.set_xlabel("percentile (logarithmic)")
-    axes.set_title(family, loc="left", fontsize=10, fontweight="bold")
-    canvas.legend(handles=handles, loc="outside right upper", fontsize=8.5, handlelength=2.6)
-    return canvas
+def curves(results: Results, latencies: Sequence[tuple[str, Latency]]) -> dict[str, list[tuple[float, float]]]:
+    """Returns the points of each contender's curve, by its title. Each has at least its median."""
+    found = {results.title(contender): latency.points() for contender, latency in latencies}
+    return {title: points for title, points in found.items() if points}
+
+
+def curves_svg(results: Results, family: str, latencies: Sequence[tuple[str, Latency]]) -> str:
+    """Draws percentiles as ``flyring monitor`` does, for a page."""
+    known = [(contender, latency) for contender, latency in latencies if latency.points()]
+    groups = [results.run["contenders"][c]["group"] for c, _ in known]
+    drawn: str = curve.svg(curves(results, known), family, styles_of(groups), alone=False)
+    return drawn
 
 
 def short(text: str) -> str:
@@ -152,18 +135,18 @@ def short(text: str) -> str:
     return re.sub(r"\.0+ ", " ", text)
 
 
-def styles_of(groups: Sequence[str]) -> list[tuple[str, Any, float]]:
-    """Returns (colour, dashes, width): each group has a colour, and its members differ by dashes."""
+def styles_of(groups: Sequence[str]) -> list[Any]:
+    """Returns a pen for each: each group has a colour, and its members differ by dashes."""
     peers = itertools.cycle(itertools.product(DASHES, PEER_COLOURS))
     others = {g: itertools.cycle(DASHES) for g in COLOURS}
-    styles: list[tuple[str, Any, float]] = []
+    pens: list[Any] = []
     for group in groups:
         if group == "peers":
             dash, colour = next(peers)
         else:
             dash, colour = next(others[group]), COLOURS[group]
-        styles.append((colour, dash, 2.4 if group == "flyring" else 1.5))
-    return styles
+        pens.append(curve.Pen(colour, dash, 2.4 if group == "flyring" else 1.5))
+    return pens
 
 
 def families(results: Results, part: Part) -> list[tuple[str, list[tuple[str, Latency]]]]:

@@ -200,13 +200,13 @@ class Latency:
             return None
         return float(self.values[np.searchsorted(self.cumulative, max(rank, 1))])
 
-    def curve(self, points: int = 200) -> tuple[list[float], list[float]]:
-        """Returns values at 1 / (1 - quantile) from 1 to 100 000, spaced evenly on a logarithmic axis."""
-        xs, ys = [], []
-        for x in np.logspace(0, 5, points):
-            value = self.percentile(100 * (1 - 1 / x))
+    def points(self, steps: int = 40) -> list[tuple[float, float]]:
+        """Returns the curve, as curve.py of the command ``flyring`` draws it: (log10 of 1 / (1 - quantile), value),
+        with so many points for each nine, up to 99.999 %."""
+        found = []
+        for x in np.arange(5 * steps + 1) / steps:
+            value = self.percentile(100 - 100 / 10 ** float(x))
             if value is None:
                 break
-            xs.append(float(x))
-            ys.append(value)
-        return xs, ys
+            found.append((float(x), value))
+        return found

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from html.parser import HTMLParser
 
+from driver import pictures
 from driver.conftest import MakeRun
 from driver.raw import Results
 from driver.report import write_report
+from driver.summary import Summary
 
 MEANS = {"cpp/flyring-claim": 108.0, "cpp/raw-line": 101.0, "cpp/boost-spsc": 150.0, "python/flyring": 460.0}
 
@@ -77,3 +80,19 @@ def test_a_contender_with_too_few_rounds_is_named(make_run: MakeRun) -> None:
     write_report(results, whole=True)
     page = (results.folder / "report.html").read_text()
     assert "fewer than 5 rounds in class all" in page and "C++: Boost.Lockfree spsc" in page
+
+
+def test_percentiles_are_drawn_as_the_monitor_draws_them(make_run: MakeRun) -> None:
+    results = make_run([], MEANS)
+    printed = write_report(results, whole=True, draw=True)
+    page = (results.folder / "report.html").read_text()
+    families = [(part, pictures.families(results, part)) for part in Summary.of(results).parts]
+    drawn = [(part, family, found) for part, each in families for family, found in each]
+    assert len(drawn) > 0 and page.count('class="curve"') == len(drawn)
+    for part, family, latencies in drawn:
+        lines = printed.split(f"{part.table.title}, {part.class_}, {family}\n")[1].splitlines()
+        assert lines[0].split()[2].startswith("|")  # "1 us |": the vertical axis
+        marks = [line.split(maxsplit=1) for line in lines[14 : 14 + len(latencies)]]
+        assert [title for _, title in marks] == [results.title(contender) for contender, _ in latencies]
+        assert all(f">{escape(results.title(c))}</text>" in page for c, _ in latencies)
+    assert "svg{" not in page  # no style of a curve is one of the other pictures

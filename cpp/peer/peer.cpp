@@ -170,6 +170,7 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"counters", &Peer::counters},
         {"close", &Peer::close},
         {"forget", &Peer::forget},
+        {"mesh", &Peer::mesh},
         {"beside", &Peer::beside},
         {"die", &Peer::die},
     };
@@ -497,6 +498,8 @@ Json Peer::close(const Json& request) {
         find(servers_, request, "server").close();
     } else if (request.contains("client")) {
         find(clients_, request, "client")->client.close();
+    } else if (request.contains("mesh")) {
+        find(meshes_, request, "mesh")->close();
     } else if (request.contains("subscriber")) {
         with_subscriber(request, [](auto& subscriber) {
             subscriber.close();
@@ -511,6 +514,14 @@ Json Peer::close(const Json& request) {
 Json Peer::forget(const Json& request) {
     find(subscribers_, request, "subscriber").forget();
     return Json::object();
+}
+
+Json Peer::mesh(const Json& request) {
+    auto made = std::make_unique<flyring::Mesh>(channel_of(request), request.at("name").get<std::string>(),
+                                                std::chrono::nanoseconds(request.at("every").get<std::int64_t>()));
+    const std::uint32_t ring = made->ring();
+    meshes_[request.at("mesh")] = std::move(made);
+    return {{"ring", ring}};
 }
 
 Json Peer::die(const Json&) {

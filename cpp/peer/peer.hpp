@@ -126,6 +126,7 @@ class Peer {
     Json counters(const Json& request);
     Json close(const Json& request);
     Json forget(const Json& request);
+    Json mesh(const Json& request);
     Json beside(const Json& request);
 
     Json keep_channel(const Json& request, flyring::Channel channel);
@@ -147,6 +148,7 @@ class Peer {
     std::map<std::string, flyring::Server> servers_;
     std::map<std::string, std::unique_ptr<Caller>> clients_;
     std::map<std::string, flyring::Request> requests_;  // kept requests
+    std::map<std::string, std::unique_ptr<flyring::Mesh>> meshes_;
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);

@@ -83,6 +83,15 @@ Json json(const flyring::CounterStats& counter) {
             {"value", counter.value}};
 }
 
+Json json(const flyring::HeartbeatStats& heartbeat) {
+    return {{"id", heartbeat.id},
+            {"name", heartbeat.name},
+            {"pid", heartbeat.pid},
+            {"interval", heartbeat.interval},
+            {"started_at", heartbeat.started_at},
+            {"beats", heartbeat.beats}};
+}
+
 template <typename List>
 Json array(const List& list) {
     Json made = Json::array();
@@ -104,7 +113,8 @@ Json Peer::stats(const Json& request) {
                  {"successor", stats.successor},
                  {"publishers", array(stats.publishers)},
                  {"subscribers", array(stats.subscribers)},
-                 {"counters", array(stats.counters)}};
+                 {"counters", array(stats.counters)},
+                 {"heartbeats", array(stats.heartbeats())}};
     if (stats.kind == flyring::Kind::service) {
         json["clients"] = stats.clients;
         json["delivery"] = stats.delivery == flyring::Delivery::at_most_once ? "at-most-once" : "at-least-once";

@@ -124,6 +124,7 @@ class Peer(Services):
         self.claims: dict[str, flyring.Claim] = {}
         self.workers: dict[str, Worker] = {}
         self.jobs: dict[str, Job] = {}
+        self.meshes: dict[str, flyring.Mesh] = {}
         self.ops: dict[str, Callable[[Request], Answer]] = {
             name.removeprefix("op_"): getattr(self, name) for name in dir(self) if name.startswith("op_")
         }
@@ -283,11 +284,18 @@ class Peer(Services):
             self.workers[request["worker"]].close()
         elif "server" in request:
             self.servers[request["server"]].close()
+        elif "mesh" in request:
+            self.meshes[request["mesh"]].close()
         elif "client" in request:
             self.clients[request["client"]].client.close()
         else:
             self.subscribers[request["subscriber"]].close()
         return {}
+
+    def op_mesh(self, request: Request) -> Answer:
+        one = flyring.Mesh(self.channels[request["channel"]], request["name"], request["every"] / 1e9)
+        self.meshes[request["mesh"]] = one
+        return {"ring": one.ring}
 
     def op_forget(self, request: Request) -> Answer:
         subscriber = self.subscribers[request["subscriber"]]

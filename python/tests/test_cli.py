@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sysconfig
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from conftest import GOLDEN, SPEC, Child, golden_id, load_golden, own_rings
-from flyring import Channel, __version__, layout
+from flyring import Channel, Heartbeat, __version__, layout
 from flyring._core import crc32c
 from flyring.cli import main
 
@@ -218,6 +219,27 @@ def test_live_slots_and_lag(flyring: Command) -> None:
         assert (row["live_publishers"], row["live_subscribers"], row["messages"]) == (1, 1, 1)
         assert (row["publishers"], row["subscribers"], row["capacity"], row["kind"]) == (3, 3, 4096, "broadcast")
         assert flyring.text("ls").splitlines()[1].split()[:5] == ["life", "broadcast", "3", "x", "3"]
+
+
+def test_info_shows_heartbeats(flyring: Command) -> None:
+    with Channel.create("life", "inbox", capacity=4096, counters=3) as channel:
+        channel.counters().allocate("bells")
+        assert flyring.json("info", "life")["heartbeats"] == []
+        with Heartbeat(channel, "loop", interval=0.5) as loop, Heartbeat(channel, "idle", interval=0):
+            for _ in range(3):
+                loop.beat()
+            first, second = flyring.json("info", "life")["heartbeats"]
+            began = first.pop("started_at")
+            assert 0 <= time.time_ns() - began < 60_000_000_000
+            pid = os.getpid()
+            assert first == {"id": loop.id, "name": "loop", "pid": pid, "interval": 500_000_000, "beats": 3}
+            assert (second["name"], second["interval"], second["beats"]) == ("idle", 0, 0)
+            lines = flyring.text("info", "life").splitlines()
+            at = lines.index("2 heartbeats")
+            assert lines[at + 1].split() == ["ID", "NAME", "PID", "PROMISE", "BEGAN", "BEATS"]
+            assert lines[at + 2].split()[:5] == [str(loop.id), "loop", str(pid), "0.5", "s"]
+            assert lines[at + 2].split()[-1] == "3"
+            assert lines[at + 3].split()[3] == "-"
 
 
 def test_info_names_the_blocked_publisher_and_its_holders(flyring: Command) -> None:

@@ -20,7 +20,7 @@ from hdrh.log import HistogramLogReader
 
 from conftest import Child
 from flyring import Channel, layout
-from flyring.cli import main, monitor_curve
+from flyring.cli import curve, main
 from flyring.cli.monitor_lines import Lines
 from flyring.stats import HEARTBEAT_KEY
 
@@ -294,21 +294,21 @@ def histogram(*values: int) -> HdrHistogram:
 
 def test_a_percentile_needs_enough_values() -> None:
     thousand = histogram(*range(1000, 2000))
-    titles, line = monitor_curve.table_lines({"x": thousand})
+    titles, line = curve.table_lines({"x": thousand})
     assert titles.split() == ["count", "50%", "99%", "99.9%", "99.99%", "99.999%", "max"]
     assert line.split()[:2] == ["x", "1000"]
     assert line.split()[-4:] == ["-", "-", "2", "us"]
-    assert monitor_curve.known(thousand, 99.9) and not monitor_curve.known(thousand, 99.99)
+    assert curve.known(thousand, 99.9) and not curve.known(thousand, 99.99)
 
 
 def test_the_curve_shows_every_tag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     low, high = histogram(*[1000] * 999, 1_000_000), histogram(*[10_000] * 100)
-    lines = monitor_curve.text_curve({"low": low, "high": high}, 80)
+    lines = curve.text_curve(curve.curves_of({"low": low, "high": high}), 80)
     assert all(len(line) <= 80 for line in lines)
     assert [line.split() for line in lines[-2:]] == [["*", "low"], ["+", "high"]]
     assert lines[0].startswith("    1 ms |") and lines[0].endswith("*")
     assert lines[11].startswith("    1 us |*")
-    root = Xml.fromstring(monitor_curve.svg({"low": low, "a<b": high}, "t & u"))
+    root = Xml.fromstring(curve.svg(curve.curves_of({"low": low, "a<b": high}), "t & u"))
     space = "{http://www.w3.org/2000/svg}"
     assert len(root.findall(f"{space}path")) == 2
     texts = [one.text for one in root.findall(f"{space}text")]

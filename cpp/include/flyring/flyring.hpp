@@ -14,6 +14,7 @@
 #include "flyring/holder.hpp"
 #include "flyring/job.hpp"
 #include "flyring/lossy_subscriber.hpp"
+#include "flyring/mesh.hpp"
 #include "flyring/message.hpp"
 #include "flyring/options.hpp"
 #include "flyring/publisher.hpp"

@@ -55,6 +55,7 @@ from .errors import (
 from .header import Delivery, Kind
 from .heartbeat import Heartbeat
 from .lossy import LossySubscriber, Start, WhenLapped
+from .mesh import Mesh
 from .publisher import Holder, Publisher
 from .sender import Sender
 from .server import Held, Server
@@ -103,6 +104,7 @@ __all__ = [
     "JobStats",
     "Kind",
     "LossySubscriber",
+    "Mesh",
     "Message",
     "MessageTooLargeError",
     "Missed",

@@ -197,6 +197,7 @@ class Stats:
             for name in ("clients", "delivery", "max_outstanding", "serving"):
                 del document[name]
         document["counters"] = [shallow(one) | {"key": one.key.rstrip(b"\0").hex()} for one in self.counters]
+        document["heartbeats"] = [shallow(one) for one in self.heartbeats]
         return document
 
 

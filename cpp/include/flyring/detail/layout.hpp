@@ -230,6 +230,24 @@ inline constexpr std::uint64_t HEARTBEAT_KEY_INTERVAL = 8;
 inline constexpr std::uint64_t HEARTBEAT_KEY_STARTED_AT = 16;
 inline constexpr std::uint64_t HEARTBEAT_KEY_LENGTH = 24;
 
+// [beat]
+inline constexpr std::uint64_t BEAT_TYPE = 1111834964;
+inline constexpr std::uint64_t BEAT_SEQUENCE = 0;
+inline constexpr std::uint64_t BEAT_EVERY = 8;
+inline constexpr std::uint64_t BEAT_DUE = 16;
+inline constexpr std::uint64_t BEAT_WOKE = 24;
+inline constexpr std::uint64_t BEAT_SENT = 32;
+inline constexpr std::uint64_t BEAT_RECEIPTS = 40;
+inline constexpr std::uint64_t BEAT_LENGTH = 48;
+inline constexpr std::uint64_t BEAT_MAX_RECEIPTS = 64;
+
+// [receipt]
+inline constexpr std::uint64_t RECEIPT_RING = 0;
+inline constexpr std::uint64_t RECEIPT_SEQUENCE = 8;
+inline constexpr std::uint64_t RECEIPT_SENT = 16;
+inline constexpr std::uint64_t RECEIPT_RECEIVED = 24;
+inline constexpr std::uint64_t RECEIPT_LENGTH = 32;
+
 // [counter_value]
 inline constexpr std::uint64_t COUNTER_VALUE_VALUE = 0;
 inline constexpr std::uint64_t COUNTER_VALUE_REGISTRATION_ID = 8;

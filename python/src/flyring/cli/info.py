@@ -29,7 +29,11 @@ def info(name: str, as_json: bool, with_fields: bool) -> int:
         file = describe(image)
         words = list(fields(image)) if with_fields else []
     if as_json:
-        told = stats.as_dict() if stats else {"path": image.path, "publishers": [], "subscribers": [], "counters": []}
+        told = (
+            stats.as_dict()
+            if stats
+            else {"path": image.path, "publishers": [], "subscribers": [], "counters": [], "heartbeats": []}
+        )
         document = {"version": VERSION, **told, "file": file}
         print_json(document | {"fields": [asdict(word) for word in words]} if with_fields else document)
     else:
@@ -86,6 +90,12 @@ def show(path: str, stats: Stats | None, file: dict[str, Any]) -> None:
     show_slots("subscriber", document["subscribers"])
     for line in (*blocked(stats), *unheard(stats), *waiting(stats), *working(stats)):
         print(printable(line))
+    hearts = document["heartbeats"]
+    if hearts:
+        print(f"\n{len(hearts)} heartbeat{'s' * (len(hearts) != 1)}")
+        rows = [(h["id"], h["name"], h["pid"], promised(h["interval"]), time_text(h["started_at"]), h["beats"])
+                for h in hearts]  # fmt: skip
+        print(table(("ID", "NAME", "PID", "PROMISE", "BEGAN", "BEATS"), rows))
     used = document["counters"]
     print(f"\n{len(used)} of {file['counters']} counters in use")
     if used:
@@ -115,6 +125,10 @@ def row(kind: str, slot: dict[str, Any]) -> tuple[object, ...]:
     kept = ("yes" if slot["kept"] else "no") + (", evicted" if slot["evicting"] else "")
     calls = ("-" if slot[field] < 0 else slot[field] for field in ("outstanding", "expired"))
     return (*common, kept, gates or "-", *calls)
+
+
+def promised(interval: int) -> str:
+    return f"{interval / 1e9:g} s" if interval else "-"
 
 
 def server_text(stats: Stats) -> str:

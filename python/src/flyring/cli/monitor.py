@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgumentError
 from ..system import channel_path, failed
-from . import monitor_curve as curve
+from . import curve
+from .curve import text
 from .monitor_beats import Own, Sinks, Watched, halted, running
-from .monitor_causes import happened, process, steals, stolen, text
+from .monitor_causes import happened, process, steals, stolen
 from .monitor_lines import Lines
+from .monitor_mesh import Meshed
 from .monitor_states import STATES
 from .monitor_workers import NO_ANSWER, ONE_WAY, STOPPED, Continued, Sample, Worker, hiccups
 from .ping import NAME as PROBED
@@ -49,6 +51,7 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("--repeat", type=float, default=10.0, metavar="SECONDS", help="limit of lines of a kind (10)")
     one.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two reports (1)")
     one.add_argument("--seconds", type=float, metavar="S", help="end after this time; default: at Ctrl-C")
+    one.add_argument("--mesh", metavar="CHANNEL", help="watch the members of this mesh")
     one.add_argument("--probe", action="store_true", help="send probes that flyring ping --answer sends back")
     one.add_argument("--probe-channel", default=PROBED, metavar="NAME", help=f"made and removed ({PROBED})")
     one.add_argument("--probe-interval", type=float, default=10.0, metavar="MS", help="between two probes (10)")
@@ -91,9 +94,9 @@ def refuse(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and not 0 < value < math.inf:
             raise InvalidArgumentError(name, f"{value} must be above 0")
-    if not options.channels and not options.hiccup and not options.probe:
+    if not options.channels and not options.hiccup and not options.probe and options.mesh is None:
         raise InvalidArgumentError("CHANNEL", "there is nothing to watch: name a channel, or leave out --hiccup 0")
-    for name in [*options.channels, options.probe_channel]:
+    for name in [*options.channels, options.probe_channel, *([] if options.mesh is None else [options.mesh])]:
         channel_path(name)  # refuses a name that is not valid
 
 
@@ -139,7 +142,7 @@ class Monitor:
         self.fault = False
         self.workers: list[tuple[int, Worker]] = []
         """With the core; -1: probes."""
-        self.channels: list[Watched] = []
+        self.channels: list[Watched | Meshed] = []
         self._outliers: deque[tuple[int, int, int]] = deque(maxlen=1000)
         """(when it ended, how late, core)"""
         self._steals = deque([steals()], maxlen=3)
@@ -155,6 +158,8 @@ class Monitor:
         try:
             for name in dict.fromkeys(options.channels):
                 self.channels.append(Watched(name, self.own, round(TICK * 1e9), sinks))
+            if options.mesh is not None:
+                self.channels.append(Meshed(options.mesh, self.own, round(TICK * 1e9), sinks))
             if options.hiccup:
                 for core in sorted(os.sched_getaffinity(0)):
                     work = hiccups(core, round(options.hiccup * 1e6), self.threshold)
@@ -187,6 +192,7 @@ class Monitor:
             was_stopped = continued.take()
             if gap > TICK * 1e9 or was_stopped:
                 self.own.missed += max(gap, 0)
+                self.own.gaps.append((last, now))
             if gap > OWN or was_stopped:
                 self._own_line(max(gap, 0), was_stopped)
             last = now
@@ -221,12 +227,12 @@ class Monitor:
         for line in curve.table_lines(everything):
             print(line)
         if self.options.curve:
-            for line in curve.text_curve(everything, shutil.get_terminal_size((80, 24)).columns):
+            for line in curve.text_curve(curve.curves_of(everything), shutil.get_terminal_size((80, 24)).columns):
                 print(line)
         if self.options.svg is not None:
             title = f"flyring monitor {' '.join(self.options.channels)}".strip()
             with open(self.options.svg, "w", encoding="utf-8") as file:
-                file.write(curve.svg(everything, title))
+                file.write(curve.svg(curve.curves_of(everything), title))
         return int(self.fault)
 
     def beat_line(self, kind: str, line: str, value: float) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -14,8 +15,9 @@ from .. import layout
 from ..errors import FlyringError
 from ..stats import HeartbeatStats, Look, Stats
 from ..system import channel_path
+from .curve import text
 from .image import Image, open_image
-from .monitor_causes import GONE, HALTED, Process, happened, process, steals, stolen, text
+from .monitor_causes import GONE, HALTED, Process, happened, process, steals, stolen
 from .monitor_states import States
 from .top_model import title
 
@@ -30,6 +32,8 @@ class Own:
     """What the monitor knows about itself: for how long it did not look when it should have, in ns, in all."""
 
     missed: int = 0
+    gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=100))
+    """From when to when it did not run, the last times."""
 
 
 @dataclass

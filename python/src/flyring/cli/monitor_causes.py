@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .curve import text
 from .process import STATES
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -104,13 +105,3 @@ def stolen(before: dict[int, int], now: dict[int, int], cores: Iterable[int] | N
     chosen = now if cores is None else cores
     found = [(core, now.get(core, 0) - before.get(core, 0)) for core in chosen if core in before]
     return [f"steal {text(much)} on core {core}" for core, much in found if much > 0]
-
-
-def text(nanoseconds: float) -> str:
-    """Formats ns in the unit that suits: "812 ns", "1.25 ms"."""
-    value = float(nanoseconds)
-    for unit in ("ns", "us", "ms"):
-        if value < 999.5:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} s" if value < 999.5 else f"{value:.0f} s"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .monitor_causes import text
+from .curve import text
 from .report import printable
 
 

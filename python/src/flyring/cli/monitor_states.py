@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..stats import PublisherStats, Stats, SubscriberStats
-from .monitor_causes import GONE, Process, happened, process, steals, stolen, text
+from .curve import text
+from .monitor_causes import GONE, Process, happened, process, steals, stolen
 from .process import Processes
 from .report import size_text
 from .top_model import Row, Seen, compare, owner_text, rate_text, rows_of

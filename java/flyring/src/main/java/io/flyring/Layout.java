@@ -227,6 +227,24 @@ final class Layout {
     static final int HEARTBEAT_KEY_STARTED_AT = 16;
     static final int HEARTBEAT_KEY_LENGTH = 24;
 
+    // [beat]
+    static final int BEAT_TYPE = 1111834964;
+    static final int BEAT_SEQUENCE = 0;
+    static final int BEAT_EVERY = 8;
+    static final int BEAT_DUE = 16;
+    static final int BEAT_WOKE = 24;
+    static final int BEAT_SENT = 32;
+    static final int BEAT_RECEIPTS = 40;
+    static final int BEAT_LENGTH = 48;
+    static final int BEAT_MAX_RECEIPTS = 64;
+
+    // [receipt]
+    static final int RECEIPT_RING = 0;
+    static final int RECEIPT_SEQUENCE = 8;
+    static final int RECEIPT_SENT = 16;
+    static final int RECEIPT_RECEIVED = 24;
+    static final int RECEIPT_LENGTH = 32;
+
     // [counter_value]
     static final int COUNTER_VALUE_VALUE = 0;
     static final int COUNTER_VALUE_REGISTRATION_ID = 8;

@@ -14,6 +14,7 @@ import io.flyring.Foreign;
 import io.flyring.Holder;
 import io.flyring.InjectedIdentity;
 import io.flyring.LossySubscriber;
+import io.flyring.Mesh;
 import io.flyring.Message;
 import io.flyring.MessageHandler;
 import io.flyring.OpenOptions;
@@ -41,6 +42,7 @@ final class Operations {
     private final Map<String, Subscriber> subscribers = new HashMap<>();
     private final Map<String, LossySubscriber> lossySubscribers = new HashMap<>();
     private final Map<String, Claim> claims = new HashMap<>();
+    private final Map<String, Mesh> meshes = new HashMap<>();
     private final Jobs jobs = new Jobs(this::channel);
     private final Servers servers = new Servers(this::channel);
     private final Clients clients = new Clients(this::channel);
@@ -69,6 +71,7 @@ final class Operations {
         operations.put("lossy_subscriber", this::lossySubscriber);
         operations.put("evict", (request, answer) ->
             answer.addProperty("messages", channel(request).evict(request.integer("slot"))));
+        operations.put("mesh", this::mesh);
         jobs.addTo(operations);
         servers.addTo(operations);
         clients.addTo(operations);
@@ -550,6 +553,8 @@ final class Operations {
             servers.close(request);
         } else if (request.has("client")) {
             clients.close(request);
+        } else if (request.has("mesh")) {
+            meshes.remove(known(meshes, request, "mesh")).close();
         } else if (request.has("subscriber")) {
             if (isLossy(request)) {
                 lossySubscribers.remove(request.text("subscriber")).close();
@@ -559,6 +564,12 @@ final class Operations {
         } else {
             channels.remove(known(channels, request, "channel")).close();
         }
+    }
+
+    private void mesh(Request request, JsonObject answer) {
+        Mesh made = new Mesh(channel(request), request.text("name"), Duration.ofNanos(request.number("every")));
+        meshes.put(request.text("mesh"), made);
+        answer.addProperty("ring", made.ring());
     }
 
     private void forget(Request request, JsonObject answer) {

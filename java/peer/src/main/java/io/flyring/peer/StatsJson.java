@@ -7,6 +7,7 @@ import com.google.gson.JsonObject;
 import io.flyring.CounterStats;
 import io.flyring.Foreign;
 import io.flyring.GateStats;
+import io.flyring.HeartbeatStats;
 import io.flyring.InHandStats;
 import io.flyring.PublisherStats;
 import io.flyring.Stats;
@@ -39,6 +40,7 @@ final class StatsJson {
         json.add("publishers", array(stats.publishers(), StatsJson::publisher));
         json.add("subscribers", array(stats.subscribers(), StatsJson::subscriber));
         json.add("counters", array(stats.counters(), StatsJson::counter));
+        json.add("heartbeats", array(stats.heartbeats(), StatsJson::heartbeat));
         return json;
     }
 
@@ -105,6 +107,17 @@ final class StatsJson {
         json.addProperty("position", gate.position());
         json.addProperty("lag", gate.lag());
         json.addProperty("lag_messages", gate.lagMessages());
+        return json;
+    }
+
+    private static JsonObject heartbeat(HeartbeatStats heartbeat) {
+        JsonObject json = new JsonObject();
+        json.addProperty("id", heartbeat.id());
+        json.addProperty("name", heartbeat.name());
+        json.addProperty("pid", heartbeat.pid());
+        json.addProperty("interval", heartbeat.interval());
+        json.addProperty("started_at", heartbeat.startedAt());
+        json.addProperty("beats", heartbeat.beats());
         return json;
     }
 
