@@ -6,7 +6,7 @@ RUN apt-get update \
 WORKDIR /src
 COPY cpp cpp
 RUN cmake -S cpp -B build/cpp -DFLYRING_BUILD_TESTS=ON -DFLYRING_BUILD_DEMOS=ON \
- && cmake --build build/cpp --parallel --target flyring-peer flyring-demo \
+ && cmake --build build/cpp --parallel "$(nproc)" --target flyring-peer flyring-demo \
  && strip build/cpp/peer/flyring-peer build/cpp/demo/flyring-demo
 
 FROM debian:bookworm-slim

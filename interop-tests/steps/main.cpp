@@ -77,12 +77,12 @@ class Program {
         }
         for (const QueueScenario& scenario : steps::queue_scenarios()) {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
-            if (scenario.only_full && !arguments_.full) continue;
+            if (scenario.only_full && !arguments_.full && arguments_.only != scenario.name) continue;
             test(scenario.name, [&] { one(scenario); });
         }
         for (const ServiceScenario& scenario : steps::service_scenarios()) {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
-            if (scenario.only_full && !arguments_.full) continue;
+            if (scenario.only_full && !arguments_.full && arguments_.only != scenario.name) continue;
             test(scenario.name, [&] { one(scenario); });
         }
         if (arguments_.states.empty()) {

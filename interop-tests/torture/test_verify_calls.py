@@ -134,6 +134,16 @@ def first_leaves(answers=False):
     return told
 
 
+def first_expires(timeout=20):
+    """Returns the at-least-once story in which server 1 closes properly, with call 0 in hand, whose time is over before
+    server 2 comes. So server 2 is given call 1, and not call 0."""
+    told = first_leaves()
+    told["caller"][1] = called(0, 10, timeout)
+    told["caller"][5] = ended(0, 31, End.EXPIRED, 1)
+    del told["second"][1]
+    return told
+
+
 FAULTS = {
     "a call never ends": ("never ended", change("caller", 4)),
     "the last call never ends": ("never ended", change("caller", 18)),
@@ -182,6 +192,7 @@ LEAST_FAULTS = {
     "the first time, and it says repeat": ("repeat", {"third": [[Kind.SEATED, 0, 1, 1 * MS, 1], given(0, 13, 1)]}),
     "to one server twice": ("twice", least("second", 3, given(2, 74), given(2, 75, 1))),
     "answered by one that left in order, and again": ("twice", first_leaves(answers=True)),
+    "the same behind a call whose time is not over": ("twice", first_expires(timeout=2000)),
 }
 
 
@@ -197,6 +208,9 @@ def run():
     right = judge(first_leaves(), least=True)
     if right.failures:
         failed.append(f"it left with a request in hand, what is behind that is repeated, but: {dict(right.failures)}")
+    right = judge(first_expires(), least=True)
+    if right.failures:
+        failed.append(f"what is behind a request that expired in hand is repeated, but: {dict(right.failures)}")
     told = story()
     told["first"] = told["first"] + [[Kind.LEFT, 0, 0, 0, 50 * MS]]
     right = judge(told)
@@ -209,7 +223,7 @@ def run():
                 failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 3 + len(FAULTS) + len(LEAST_FAULTS) - len(failed), len(failed)
+    return 5 + len(FAULTS) + len(LEAST_FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

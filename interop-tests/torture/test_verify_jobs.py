@@ -213,6 +213,12 @@ def run():
     right = verify_jobs(judge(late(200)))
     if right.failures:
         failed.append(f"a job waits while all work, but: {dict(right.failures)}")
+    for stops, rule in ((((25 * MS, 470 * MS),), ""), (((475 * MS, 600 * MS),), "waits")):
+        lives = judge(late(450))
+        next(life for life in lives if life.name == "last").stops = stops
+        found = verify_jobs(lives).failures
+        if list(found) != [rule] * bool(rule):
+            failed.append(f"the worker of a job that waits was stopped, {stops}: {dict(found)}")
     right = verify_jobs(judge(left(job(0, 19), done(20))))
     if right.failures:
         failed.append(f"one left with a job that nobody was handed, but: {dict(right.failures)}")
@@ -240,7 +246,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 11 + len(FAULTS) - len(failed), len(failed)
+    return 13 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

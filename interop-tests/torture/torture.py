@@ -17,6 +17,7 @@ import collections.abc
 import contextlib
 import dataclasses
 import fcntl
+import json
 import pathlib
 import random
 import shlex
@@ -95,6 +96,16 @@ def keep(folder):
     """Keeps a folder for a later look."""
     (folder / "driver").unlink()
     print(f"kept: {folder}", flush=True)
+
+
+def keep_lives(folder, lives, verdict):
+    """Writes what a later look needs beside the channels: each log, and what the driver knows of its process."""
+    known = {}
+    for life in lives:
+        known[life.name] = {key: value for key, value in vars(life).items() if key != "entries"}
+        numpy.save(folder / f"{life.name.replace(' ', '-')}.npy", life.entries)
+    text = json.dumps({"failures": verdict.failures, "lives": known}, indent=1, default=int)
+    (folder / "lives.json").write_text(text)
 
 
 def play(game, known, seed, seconds, kills, fault, folder, every=True):
@@ -207,8 +218,9 @@ def torture(game, known, options):
             f"round of seed {seed}: {round_.played:.0f} s, {sum(verdict.work.values())} messages: {wrong}", flush=True
         )
         if wrong != "ok":
-            for life in round_.done:
-                numpy.save(folder / f"{life.name.replace(' ', '-')}.npy", life.entries)
+            for rule, texts in verdict.failures.items():
+                print("".join(f"      {rule}: {text}\n" for text in texts[:5]), end="")
+            keep_lives(folder, round_.done, verdict)
             keep(folder)
         else:
             shutil.rmtree(folder)

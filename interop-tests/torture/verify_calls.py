@@ -25,6 +25,7 @@ RULES += (
 )
 LONGEST_WAIT = 250_000_000  # ns: two caps of 100 ms, and a margin
 LONGEST_STOP = 200_000_000  # ns: the longest SIGSTOP, and the machine's delays
+MOST_REQUESTS = 64  # that the ring of the at-least-once service can hold: 4096 bytes, at least 64 each (WORKER.md)
 
 
 @dataclasses.dataclass(eq=False)
@@ -297,7 +298,9 @@ class Service:
                 self.fail("twice", one.seat.life, f"{key} was given to the same server twice")
             elif not one.repeat:
                 self.fail("repeat", one.seat.life, f"{key} was given to {before.seat.life.name}, and does not say so")
-            if before.seat.how == "left" and self.was_answered_by(self.first_of(one), before):
+            first = self.first_of(one)
+            again = before.seat.how == "left" and self.was_answered_by(first, before)
+            if again and not self.expired_in_hand(first, one, before):
                 self.fail("twice", one.seat.life, f"{key} was answered by {before.seat.life.name}, which left in order")
 
     def unfinished_before(self, one):
@@ -317,6 +320,18 @@ class Service:
         call = self.calls.get(key)
         return bool(
             call and call.ends and call.ends[0].server == before.seat.epoch and call.ends[0].time < before.seat.end
+        )
+
+    def expired_in_hand(self, key, one, before):
+        """Returns whether a request in front of `key` may have been in hand when its server left, and at the gate of
+        the next one, which answered *expired* and gave it to no handler (service.md 5, poll 5)."""
+        requests = [other.key for other in before.seat.requests if other.key[:2] == key[:2] and other.key[2] < key[2]]
+        calls = [self.calls[each] for each in requests[-MOST_REQUESTS:] if each in self.calls]
+        return any(
+            call.timeout
+            and call.begin + call.timeout <= one.time
+            and all(end.how not in (End.ANSWER, End.SERVICE_ERROR) for end in call.ends)
+            for call in calls
         )
 
     # --- waits, the end -------------------------------------------------------------------------------------------
