@@ -167,7 +167,9 @@ def test_a_machine_that_stands_still_accuses_no_member(
     monitor = watch()
     stop(monitor.process.pid, *(peer.pid for peer in members.values()))
     line = monitor.until("MACHINE stood still for ")
-    assert re.search(r"for (\d+ ms|[\d.]+ s): all 3 members of mesh and the monitor woke late at the same time", line), line
+    assert re.search(
+        r"for (\d+ ms|[\d.]+ s): all 3 members of mesh and the monitor woke late at the same time", line
+    ), line
     assert not [line for line in monitor.seen if re.search("STOPPED|DEAD", line)]
 
 

@@ -93,9 +93,9 @@ def show(path: str, stats: Stats | None, file: dict[str, Any]) -> None:
     hearts = document["heartbeats"]
     if hearts:
         print(f"\n{len(hearts)} heartbeat{'s' * (len(hearts) != 1)}")
-        rows = [(h["id"], h["name"], h["pid"], promised(h["interval"]), time_text(h["started_at"]), h["beats"])
-                for h in hearts]  # fmt: skip
-        print(table(("ID", "NAME", "PID", "PROMISE", "BEGAN", "BEATS"), rows))
+        beating = [(h["id"], h["name"], h["pid"], promised(h["interval"]), time_text(h["started_at"]), h["beats"])
+                   for h in hearts]  # fmt: skip
+        print(table(("ID", "NAME", "PID", "PROMISE", "BEGAN", "BEATS"), beating))
     used = document["counters"]
     print(f"\n{len(used)} of {file['counters']} counters in use")
     if used:

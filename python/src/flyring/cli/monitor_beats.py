@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from .. import layout
 from ..errors import FlyringError
@@ -253,19 +254,26 @@ def same(one: HeartbeatStats | None, other: HeartbeatStats) -> bool:
     return one is not None and (one.name, one.pid, one.started_at) == (other.name, other.pid, other.started_at)
 
 
-def processes(channels: Iterable[Watched]) -> Iterator[tuple[str, Process]]:
+class HasPids(Protocol):
+    """A channel or a mesh that is watched."""
+
+    def pids(self) -> Iterator[tuple[int, str]]:
+        """Yields (pid, name) of its processes."""
+
+
+def processes(channels: Iterable[HasPids]) -> Iterator[tuple[str, Process]]:
     """Yields the processes of heartbeats and of owners, with their names."""
     for pid, name in {pid: name for channel in channels for pid, name in channel.pids()}.items():
         if pid > 0:
             yield f"{name or 'a process'} (pid {pid})", process(pid)
 
 
-def halted(channels: Iterable[Watched]) -> list[str]:
+def halted(channels: Iterable[HasPids]) -> list[str]:
     """Says which processes of the channels are stopped now."""
     return [f"{who} was {at.state}" for who, at in processes(channels) if at.letter in HALTED]
 
 
-def running(channels: Iterable[Watched], core: int) -> list[str]:
+def running(channels: Iterable[HasPids], core: int) -> list[str]:
     """Says which processes of the channels run on this core now, and do not give way to others."""
     found = [who for who, at in processes(channels) if at.letter == "R" and at.core == core and not at.gives_way]
     return [f"{who} ran on it" for who in found]
