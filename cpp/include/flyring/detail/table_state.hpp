@@ -269,7 +269,7 @@ class TableState final : public ForkAware {
 
     void before_fork() noexcept override { mutex_.lock(); }
     void after_fork() noexcept override { mutex_.unlock(); }
-    void lost_by_fork() noexcept override;
+    inline void lost_by_fork() noexcept override;
 
     void end(const char* why) noexcept {
         store_relaxed(&why_closed_, why);
