@@ -475,7 +475,7 @@ inline void TableState::close(bool sync) {
     } catch (...) {
         failed = std::current_exception();
     }
-    if (!current().file.read_only) wake_all(current().file.data());
+    wake_sleepers(current().file.data().sequence, 1);  // no store: the file stays as it is
     // Another thread may be in the middle of a verb: the file is out of its reach before a lock is released.
     detach();
     for (TableWriterCore* writer : writers_) writer->release();
