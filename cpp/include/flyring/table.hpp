@@ -175,6 +175,9 @@ class Entry {
         if (version == 0) return {};
         return result;
     }
+    /// As Table::read<T>.
+    template <typename T, typename Handler>
+    auto read(Handler&& handler);
     /// The key's version; 0 if it is not there.
     std::int64_t version() {
         return find([](const std::byte*, std::size_t) {});
@@ -318,9 +321,12 @@ class TableWriter {
             return detail::update_value(changes, header(changes), detail::hashed(header(changes), key), handler);
         });
     }
-    /// A typed put and update: see flyring/sbe.hpp.
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight) changes
+    /// fields of a copy.
     template <typename T, typename Handler>
     std::int64_t put(const Key& key, Handler&& handler);
+    template <typename T, typename Handler>
+    std::int64_t put(Entry& entry, Handler&& handler);
     template <typename T, typename Handler>
     std::int64_t update(const Key& key, Handler&& handler);
     /// Removes each key. Returns how many there were.
@@ -443,9 +449,13 @@ class Table {
         if (version == 0) return {};
         return result;
     }
-    /// Calls handler(T& decoder) with a copy of the value: see flyring/sbe.hpp.
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& decoder) gets a copy of the value (get), or the value
+    /// where it lies (read, which may call it several times). Both return what read returns. Throws BadMessage,
+    /// InvalidArgument (T) if the table's values are messages of another template.
     template <typename T, typename Handler>
     auto get(const Key& key, Handler&& handler) const;
+    template <typename T, typename Handler>
+    auto read(const Key& key, Handler&& handler) const;
     /// A handle of a key that is there; empty if it is not.
     std::optional<Entry> entry(const Key& key) const {
         detail::AttachedTable& at = state_->to_read();
@@ -500,7 +510,8 @@ class Table {
             return detail::update_value(changes, header(), hashed, handler);
         });
     }
-    /// A typed put and update: see flyring/sbe.hpp.
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight) changes
+    /// fields of a copy.
     template <typename T, typename Handler>
     std::int64_t put(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
     template <typename T, typename Handler>
