@@ -125,7 +125,8 @@ class GoldenTable : public tables::TableTest {
         const std::vector<std::byte> value = golden::payload(operation.at("value"));
         std::int64_t version = 0;
         if (op == "put") {
-            version = held ? writer->put(key.key(), flyring::Bytes(value)) : table.put(key.key(), flyring::Bytes(value));
+            version =
+                held ? writer->put(key.key(), flyring::Bytes(value)) : table.put(key.key(), flyring::Bytes(value));
         } else if (op == "compare_and_put") {
             const auto expected = operation.at("expected").get<std::int64_t>();
             version = held ? writer->compare_and_put(key.key(), expected, flyring::Bytes(value))

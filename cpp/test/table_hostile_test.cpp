@@ -50,8 +50,8 @@ class TableHostile : public tables::TableTest {
 };
 
 TEST_F(TableHostile, lengths_out_of_range_are_corrupt_table_with_the_cell) {
-    for (const std::int32_t length : {49, -2, std::numeric_limits<std::int32_t>::max(),
-                                      std::numeric_limits<std::int32_t>::min()}) {
+    for (const std::int32_t length :
+         {49, -2, std::numeric_limits<std::int32_t>::max(), std::numeric_limits<std::int32_t>::min()}) {
         poke<std::int32_t>(path(), body(2) + layout::TABLE_BODY_LENGTH, length);
         EXPECT_EQ(corrupt([&] { table.get("2"); }), "2") << length;
         EXPECT_EQ(corrupt([&] { table.for_each([](const auto&) {}); }), "2") << length;
@@ -134,8 +134,8 @@ TEST_F(TableHostile, a_stamp_out_of_range_is_corrupt_table_for_the_writer) {
 }
 
 TEST_F(TableHostile, wrong_counts_an_intent_and_a_rebuild_out_of_range_do_no_harm) {
-    for (const std::int64_t wrong : {std::int64_t{-9}, std::numeric_limits<std::int64_t>::max(),
-                                     std::numeric_limits<std::int64_t>::min()}) {
+    for (const std::int64_t wrong :
+         {std::int64_t{-9}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
         set<std::int64_t>(layout::TABLE_CONTROL_REBUILD, wrong);
         set<std::int64_t>(layout::TABLE_CONTROL_SIZE, wrong);
         set<std::int64_t>(layout::TABLE_CONTROL_FILLED, wrong);

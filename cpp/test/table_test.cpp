@@ -442,8 +442,8 @@ TEST_F(TableVerbs, random_changes_are_those_of_a_map) {
         EXPECT_EQ(content(table), model);
         EXPECT_EQ(table.size(), model.size());
         EXPECT_EQ(content(Table::open(name)), model);
-        const auto generation = support::peek<std::int64_t>(
-            table_file(name), tables::control(flyring::layout::TABLE_CONTROL_GENERATION));
+        const auto generation =
+            support::peek<std::int64_t>(table_file(name), tables::control(flyring::layout::TABLE_CONTROL_GENERATION));
         // The homes of these keys fill just 12 of the 16 entries of the smallest table.
         EXPECT_GT(generation, capacity == 1 ? -1 : 10) << "the index was hardly ever rebuilt";
     }

@@ -42,7 +42,7 @@ TEST_F(TableWaiting, a_wait_for_a_key_ends_with_its_next_change) {
     std::int64_t found = 0;
     const auto time = woken([&] { found = table.wait_changed("a", first); }, [&] { table.put("a", "2"); });
     EXPECT_EQ(found, table.get_versioned("a")->version);
-    EXPECT_LT(time, 80ms);  // the cap is 100 ms
+    EXPECT_LT(time, 80ms);                             // the cap is 100 ms
     EXPECT_EQ(table.wait_changed("a", first), found);  // at once
     EXPECT_EQ(code_of([&] { table.wait_changed("a", found, 20ms); }), "timed-out");
     EXPECT_EQ(code_of([&] { table.wait_changed("a", found, 0ns); }), "timed-out");

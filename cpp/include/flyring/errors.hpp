@@ -149,8 +149,9 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// Three cases. In a table: a read could not end. In a queue: send, claim, send_batch or flush would wait for a job that the calling thread itself works
-/// on, so the wait could never end. In a service: a client has as many calls under way as it may have.
+/// Three cases. In a table: a read could not end. In a queue: send, claim, send_batch or flush would wait for a job
+/// that the calling thread itself works on, so the wait could never end. In a service: a client has as many calls under
+/// way as it may have.
 class Busy : public FlyringError {
   public:
     explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}
@@ -302,8 +303,8 @@ class CorruptTable : public FlyringError, public detail::WithPath, public detail
   public:
     CorruptTable(std::string path, std::int64_t cell, std::string reason)
         : FlyringError("corrupt-table",
-                       (cell < 0 ? std::string("the control section") : "cell " + std::to_string(cell)) +
-                           " of table " + path + " is corrupt: " + reason + "; replace the table"),
+                       (cell < 0 ? std::string("the control section") : "cell " + std::to_string(cell)) + " of table " +
+                           path + " is corrupt: " + reason + "; replace the table"),
           WithPath(std::move(path)),
           WithReason(std::move(reason)),
           cell_(cell) {}

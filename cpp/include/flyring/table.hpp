@@ -57,8 +57,8 @@ inline bool is_utf8(const std::byte* text, std::size_t size) noexcept {
 /// A key that fits the table, hashed. Throws InvalidArgument (key), MessageTooLarge.
 [[gnu::always_inline]] inline HashedKey hashed(const TableHeader& header, const Key& key) {
     if (FLYRING_UNLIKELY(key.is_integer() != (header.key_type == KeyType::integer))) {
-        throw InvalidArgument("key", std::string("the keys of this table are of type ") +
-                                         key_type_name(header.key_type));
+        throw InvalidArgument("key",
+                              std::string("the keys of this table are of type ") + key_type_name(header.key_type));
     }
     if (FLYRING_UNLIKELY(key.size() > header.key_bytes)) throw MessageTooLarge("a key", key.size(), header.key_bytes);
     return {key.data(), key.size()};
@@ -160,8 +160,8 @@ class Entry {
     std::optional<std::size_t> get(MutableBytes buffer);
     std::optional<Versioned> get_versioned() {
         Versioned found;
-        found.version = find(
-            [&](const std::byte* at, std::size_t length) { detail::to_string(found.value, at, length); });
+        found.version =
+            find([&](const std::byte* at, std::size_t length) { detail::to_string(found.value, at, length); });
         if (found.version == 0) return {};
         return found;
     }
@@ -169,9 +169,8 @@ class Entry {
     template <typename Handler>
     detail::InPlaceOf<Handler> read(Handler&& handler) {
         detail::InPlaceOf<Handler> result{};
-        const std::int64_t version = find([&](const std::byte* at, std::size_t length) {
-            detail::hand_in_place(handler, at, length, result);
-        });
+        const std::int64_t version =
+            find([&](const std::byte* at, std::size_t length) { detail::hand_in_place(handler, at, length, result); });
         if (version == 0) return {};
         return result;
     }
@@ -240,8 +239,8 @@ std::int64_t update_value(TableChanges& changes, const TableHeader& header, cons
     changes.check_owner();
     std::string value;
     Seen seen;
-    const std::uint64_t cell = changes.view().find(
-        key, seen, [&](const std::byte* at, std::size_t length) { to_string(value, at, length); });
+    const std::uint64_t cell =
+        changes.view().find(key, seen, [&](const std::byte* at, std::size_t length) { to_string(value, at, length); });
     if (cell == no_cell) return 0;
     handler(value);
     if (value.size() > header.value_bytes) throw MessageTooLarge("a value", value.size(), header.value_bytes);
@@ -309,20 +308,19 @@ class TableWriter {
     }
     /// Returns whether the key was there.
     bool remove(const Key& key) {
-        return core_->change([&](detail::TableChanges& changes) {
-            return changes.remove(detail::hashed(header(changes), key));
-        });
+        return core_->change(
+            [&](detail::TableChanges& changes) { return changes.remove(detail::hashed(header(changes), key)); });
     }
-    /// Calls handler(std::string& value) with a copy of the value, and puts what it has become. Returns the new version,
-    /// or 0 if the key is not there. If the handler throws, nothing is put.
+    /// Calls handler(std::string& value) with a copy of the value, and puts what it has become. Returns the new
+    /// version, or 0 if the key is not there. If the handler throws, nothing is put.
     template <typename Handler>
     std::int64_t update(const Key& key, Handler&& handler) {
         return core_->change([&](detail::TableChanges& changes) {
             return detail::update_value(changes, header(changes), detail::hashed(header(changes), key), handler);
         });
     }
-    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight) changes
-    /// fields of a copy.
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
+    /// changes fields of a copy.
     template <typename T, typename Handler>
     std::int64_t put(const Key& key, Handler&& handler);
     template <typename T, typename Handler>
@@ -443,9 +441,8 @@ class Table {
     template <typename Handler>
     detail::InPlaceOf<Handler> read(const Key& key, Handler&& handler) const {
         detail::InPlaceOf<Handler> result{};
-        const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
-            detail::hand_in_place(handler, at, length, result);
-        });
+        const std::int64_t version = find(
+            key, [&](const std::byte* at, std::size_t length) { detail::hand_in_place(handler, at, length, result); });
         if (version == 0) return {};
         return result;
     }
@@ -510,8 +507,8 @@ class Table {
             return detail::update_value(changes, header(), hashed, handler);
         });
     }
-    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight) changes
-    /// fields of a copy.
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
+    /// changes fields of a copy.
     template <typename T, typename Handler>
     std::int64_t put(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
     template <typename T, typename Handler>
@@ -530,24 +527,23 @@ class Table {
 
     /// How many keys there are.
     std::uint64_t size() const {
-        const std::int64_t size = detail::load_relaxed(
-            state_->to_read().reader.control<std::int64_t>(layout::TABLE_CONTROL_SIZE));
+        const std::int64_t size =
+            detail::load_relaxed(state_->to_read().reader.control<std::int64_t>(layout::TABLE_CONTROL_SIZE));
         return size < 0 ? 0 : static_cast<std::uint64_t>(size);
     }
     /// The number of the last change that was completed.
     std::int64_t version() const { return detail::load_acquire(state_->to_read().reader.changed()); }
 
-    /// Calls visit(const TableItem&) for each key. A key that is there all the time is met exactly once; one that is put
-    /// or removed meanwhile, perhaps.
+    /// Calls visit(const TableItem&) for each key. A key that is there all the time is met exactly once; one that is
+    /// put or removed meanwhile, perhaps.
     template <typename Visit>
     void for_each(Visit&& visit) const {
         detail::AttachedTable& at = state_->to_read();
         TableItem item;
         const std::uint64_t end = at.reader.fresh();
         for (std::uint64_t cell = 0; cell < end; ++cell) {
-            if (!at.reader.usable(cell) || !counted([&] {
-                    return at.reader.read_any(cell, item.key, item.value, item.version);
-                })) {
+            if (!at.reader.usable(cell) ||
+                !counted([&] { return at.reader.read_any(cell, item.key, item.value, item.version); })) {
                 continue;
             }
             visit(static_cast<const TableItem&>(item));
@@ -571,8 +567,8 @@ class Table {
     std::uint64_t snapshot(const std::string& path) const {
         return detail::snapshot_table(state_->to_read().reader, path);
     }
-    /// Puts a larger file in the place of this one; keys keep their versions. Processes that are attached follow it. The
-    /// old file's space is free when all of them have closed their tables.
+    /// Puts a larger file in the place of this one; keys keep their versions. Processes that are attached follow it.
+    /// The old file's space is free when all of them have closed their tables.
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
             std::optional<detail::HeldSlot> held;

@@ -255,8 +255,7 @@ class TableChanges {
         enter(place, entry, generation);  // insert 3
         if (both) enter(other, entry, generation ^ 1);
         compiler_fence();
-        const std::int64_t version =
-            write(number, &key, value, static_cast<std::int32_t>(value.size()));  // insert 4
+        const std::int64_t version = write(number, &key, value, static_cast<std::int32_t>(value.size()));  // insert 4
         tell(number);
         store_relaxed(this->size(), size);  // insert 5
         compiler_fence();
@@ -266,9 +265,8 @@ class TableChanges {
     [[noreturn, gnu::cold, gnu::noinline]] void throw_full(std::uint64_t fresh) const {
         if (fresh > view_.cell_count()) view_.corrupt(no_cell, "fresh is out of range");
         const std::string capacity = std::to_string(view_.file().header.capacity);
-        throw NoSpace("table " + view_.file().path + " is full: it has its " + capacity +
-                          " keys; remove some, or grow it",
-                      1, 0);
+        throw NoSpace(
+            "table " + view_.file().path + " is full: it has its " + capacity + " keys; remove some, or grow it", 1, 0);
     }
 
     /// Writes a body (3, write 1 to 5). `key`: of an insert, else null. `length`: of the value, or TABLE_REMOVED.
@@ -280,8 +278,8 @@ class TableChanges {
         const std::int64_t version = stamp << 1 | (1 - (load_relaxed(view_.version(number)) & 1));
         std::byte* const body = view_.body(number, version);
         store_relaxed(word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ), std::int64_t{0});  // write 2
-        release_fence();  // pairs with read 4
-        if (key != nullptr) {  // write 3
+        release_fence();                                                                      // pairs with read 4
+        if (key != nullptr) {                                                                 // write 3
             store_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH),
                           static_cast<std::int32_t>(key->size));
             copy_padded(cell + layout::TABLE_CELL_KEY, key->data, key->size);
@@ -296,8 +294,8 @@ class TableChanges {
     }
     /// The CRC of the body that was just written.
     std::uint32_t crc_of(const std::byte* cell, std::int64_t version) const noexcept {
-        const std::byte* body = cell + view_.file().header.body_offset() +
-                                ((version & 1) != 0 ? view_.file().header.body_length() : 0);
+        const std::byte* body =
+            cell + view_.file().header.body_offset() + ((version & 1) != 0 ? view_.file().header.body_length() : 0);
         const auto most = static_cast<std::int32_t>(view_.file().header.key_bytes);
         const auto key_length = get<std::int32_t>(cell + layout::TABLE_CELL_KEY_LENGTH);
         const auto length = get<std::int32_t>(body + layout::TABLE_BODY_LENGTH);

@@ -75,8 +75,8 @@ class TableBuilder {
         put(body + layout::TABLE_BODY_LENGTH, length);
         std::memcpy(body + layout::TABLE_BODY_VALUE, value.data(), value.size());
         if (file_.header.checked) {
-            put(body + layout::TABLE_BODY_CRC, body_crc(cell + layout::TABLE_CELL_KEY, key_length, version,
-                                                        body + layout::TABLE_BODY_VALUE, length));
+            put(body + layout::TABLE_BODY_CRC,
+                body_crc(cell + layout::TABLE_CELL_KEY, key_length, version, body + layout::TABLE_BODY_VALUE, length));
         }
         last_ = std::max(last_, version >> 1);
     }

@@ -101,9 +101,7 @@ struct TableFile {
         if (read_only) throw AccessDenied(path, "the table was opened read-only; open it for writing to do this");
     }
     /// The control section, for readers and, if the table is writable, for writers.
-    std::byte* control() const noexcept {
-        return (read_only ? readable : mapping).data() + header.control_offset();
-    }
+    std::byte* control() const noexcept { return (read_only ? readable : mapping).data() + header.control_offset(); }
     WaitingWords data() const noexcept {
         return {word_at<std::uint32_t>(control(), layout::TABLE_CONTROL_DATA_SEQUENCE),
                 word_at<std::uint32_t>(control(), layout::TABLE_CONTROL_DATA_ASLEEP)};

@@ -89,8 +89,8 @@ class TableRecovery {
             key > static_cast<std::int32_t>(file_.header.key_bytes)) {
             return 0;
         }
-        const std::uint32_t crc = body_crc(view_.cell(number) + layout::TABLE_CELL_KEY, key, seq,
-                                           at + layout::TABLE_BODY_VALUE, length);
+        const std::uint32_t crc =
+            body_crc(view_.cell(number) + layout::TABLE_CELL_KEY, key, seq, at + layout::TABLE_BODY_VALUE, length);
         return crc == get<std::uint32_t>(at + layout::TABLE_BODY_CRC) ? seq : 0;
     }
 
@@ -174,7 +174,8 @@ inline void take_over_boot(const TableFile& file, TableChanges& changes, const U
         if (file.is_clean()) {
             TableRecovery::store_boot(file, boot);
         } else if (!file.header.checked) {
-            throw NeedsRecovery(file.path, "its values carry no crc, so torn ones cannot be told; replace or unlink it");
+            throw NeedsRecovery(file.path,
+                                "its values carry no crc, so torn ones cannot be told; replace or unlink it");
         } else {
             TableRecovery(file, changes).run(progress, boot);
         }

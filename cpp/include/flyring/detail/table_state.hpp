@@ -48,7 +48,8 @@ struct AttachedTable {
 class HeldSlot {
   public:
     HeldSlot(const Fd& description, std::uint64_t byte) noexcept : description_(&description), byte_(byte) {}
-    HeldSlot(HeldSlot&& other) noexcept : description_(std::exchange(other.description_, nullptr)), byte_(other.byte_) {}
+    HeldSlot(HeldSlot&& other) noexcept
+        : description_(std::exchange(other.description_, nullptr)), byte_(other.byte_) {}
     HeldSlot& operator=(HeldSlot&&) = delete;
     ~HeldSlot() {
         if (description_ != nullptr) unlock_byte(*description_, byte_);
@@ -254,8 +255,9 @@ class TableState final : public ForkAware {
         AttachedTable& now = current();
         if (load_acquire(&ready_) == &now) return now;
         if (!now.is_whole()) {
-            throw NeedsRecovery(now.file.path, "the machine stopped before it was closed; open it for writing and take "
-                                               "a writer, which mends it");
+            throw NeedsRecovery(now.file.path,
+                                "the machine stopped before it was closed; open it for writing and take "
+                                "a writer, which mends it");
         }
         acquire_fence();  // pairs with the release of store_boot
         const std::lock_guard<std::mutex> guard(mutex_);

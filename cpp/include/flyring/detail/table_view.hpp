@@ -117,8 +117,8 @@ class TableView {
         throw CorruptTable(file_->path, static_cast<std::int64_t>(number), reason);
     }
 
-    /// Reads a cell (6, read): calls look(cell, body) between the two looks at seq, again until both agree. look returns
-    /// a Seen without version. Throws Busy, CorruptTable.
+    /// Reads a cell (6, read): calls look(cell, body) between the two looks at seq, again until both agree. look
+    /// returns a Seen without version. Throws Busy, CorruptTable.
     template <typename Look>
     [[gnu::always_inline]] inline Seen read(std::uint64_t number, Look&& look) const {
         std::byte* const at = cell(number);
