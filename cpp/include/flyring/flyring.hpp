@@ -23,6 +23,7 @@
 #include "flyring/server.hpp"
 #include "flyring/span.hpp"
 #include "flyring/subscriber.hpp"
+#include "flyring/table.hpp"
 #include "flyring/wait.hpp"
 #include "flyring/wait_set.hpp"
 #include "flyring/watchdog.hpp"
