@@ -491,6 +491,29 @@ TEST_F(TableVerbs, stats_tell_of_the_index_and_its_rebuild) {
     EXPECT_EQ(table.stats().filled, 10);
 }
 
+TEST(TableCells, a_cell_that_would_cross_1_gib_is_never_used) {
+    for (const std::uint32_t value_bytes : {0U, 48U, 1'000'000U, 12'345'678U, 1U << 24}) {
+        for (const std::uint64_t capacity : {1U, 7U, 31U, 32U, 33U, 64U, 100U, 1000U, 12'345U}) {
+            flyring::detail::TableFile file;
+            file.header.key_bytes = 8;
+            file.header.value_bytes = value_bytes;
+            file.header.capacity = capacity;
+            std::byte anywhere{};
+            const flyring::detail::TableView view(file, &anywhere);
+            const std::uint64_t stride = file.header.cell_stride();
+            std::uint64_t usable = 0;
+            std::uint64_t cells = 0;
+            for (; usable < capacity; ++cells) {
+                const bool crosses = cells * stride >> 30 != (cells * stride + stride - 1) >> 30;
+                if (!crosses) ++usable;
+                ASSERT_TRUE(cells >= file.header.cells() || view.usable(cells) != crosses) << cells;
+            }
+            ASSERT_EQ(file.header.cells(), cells) << capacity << " of " << stride;
+            ASSERT_FALSE(view.usable(cells));
+        }
+    }
+}
+
 TEST(TableHash, the_hash_is_xxhash64) {
     std::ifstream vectors(support::spec_folder() + "/../examples/routing/vectors.txt");
     std::string line;
