@@ -87,9 +87,7 @@ TEST_F(TableSurvivors, a_killed_writer_leaves_whole_values_and_the_next_one_goes
     std::map<std::string, std::int64_t> versions;
     for (unsigned round = 0; round < 120; ++round) {
         const bool held = round % 2 == 0;
-        Child writer([&](const Child::Ready& ready) {
-            return write_for_ever(held, round, ready);
-        });
+        Child writer([&](const Child::Ready& ready) { return write_for_ever(held, round, ready); });
         writer.wait_until_ready();
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200 + 37 * round);
         std::map<std::string, std::int64_t> seen;

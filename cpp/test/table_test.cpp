@@ -303,6 +303,29 @@ TEST_F(TableVerbs, a_read_begins_again_if_its_body_was_written_meanwhile) {
     EXPECT_EQ(table.stats().busy, 1U);
 }
 
+TEST_F(TableVerbs, a_search_begins_again_if_the_index_was_rebuilt_meanwhile) {
+    Table table = Table::create("t", options(8));
+    table.put("a", "1");
+    const auto generation = [&] {
+        return support::peek<std::int64_t>(table_file("t"), tables::control(flyring::layout::TABLE_CONTROL_GENERATION));
+    };
+    std::string seen;
+    const bool found = table.read("a", [&](flyring::Bytes value) {
+        seen = std::string(reinterpret_cast<const char*>(value.data()), value.size());
+        if (seen != "1") return;
+        table.remove("a");
+        table.put("takes its cell", "x");
+        for (int i = 0; generation() == 0; ++i) {
+            table.put(std::to_string(i), "x");
+            table.remove(std::to_string(i));
+        }
+        table.put("a", "2");  // only in the new copy of the index
+    });
+    EXPECT_TRUE(found);
+    EXPECT_EQ(seen, "2");
+    EXPECT_EQ(generation(), 1);
+}
+
 TEST_F(TableVerbs, an_entry_finds_its_key_wherever_it_lies) {
     Table table = Table::create("t", options(3));
     EXPECT_FALSE(table.entry("a").has_value());
