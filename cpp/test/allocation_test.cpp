@@ -132,8 +132,8 @@ TEST_F(Allocation, reads_and_changes_of_a_table_allocate_nothing) {
         read += *entry->get(flyring::MutableBytes(value));
         writer.put(i % 1000, value);
         writer.put(*entry, value);
-        writer.remove(i % 1000 + 1);
-        writer.put(i % 1000 + 1, value);
+        writer.remove((i + 1) % 1000);
+        writer.put((i + 1) % 1000, value);
     }
     writer.close();
     table.put(5, value);
