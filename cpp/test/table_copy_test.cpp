@@ -31,8 +31,10 @@ TEST_F(TableCopies, a_snapshot_holds_every_key_with_its_version) {
     EXPECT_NE(copy.id(), table.id());
     EXPECT_GT(copy.put("0", "goes on"), table.get_versioned("59")->version);
     EXPECT_EQ(table.get("0"), std::nullopt);
+    EXPECT_EQ(code_of([&] { table.snapshot("t"); }), "invalid-argument");
     EXPECT_EQ(table.snapshot("copy"), 40U);  // in the place of the older one
     EXPECT_EQ(Table::open("copy").get("0"), std::nullopt);
+    EXPECT_EQ(code_of([&] { copy.put("0", "too late"); }), "replaced");
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder()), {}), 2);
 }
 

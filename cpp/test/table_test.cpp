@@ -303,6 +303,29 @@ TEST_F(TableVerbs, a_read_begins_again_if_its_body_was_written_meanwhile) {
     EXPECT_EQ(table.stats().busy, 1U);
 }
 
+TEST_F(TableVerbs, a_search_begins_again_if_the_index_was_rebuilt_meanwhile) {
+    Table table = Table::create("t", options(8));
+    table.put("a", "1");
+    const auto generation = [&] {
+        return support::peek<std::int64_t>(table_file("t"), tables::control(flyring::layout::TABLE_CONTROL_GENERATION));
+    };
+    std::string seen;
+    const bool found = table.read("a", [&](flyring::Bytes value) {
+        seen = std::string(reinterpret_cast<const char*>(value.data()), value.size());
+        if (seen != "1") return;
+        table.remove("a");
+        table.put("takes its cell", "x");
+        for (int i = 0; generation() == 0; ++i) {
+            table.put(std::to_string(i), "x");
+            table.remove(std::to_string(i));
+        }
+        table.put("a", "2");  // only in the new copy of the index
+    });
+    EXPECT_TRUE(found);
+    EXPECT_EQ(seen, "2");
+    EXPECT_EQ(generation(), 1);
+}
+
 TEST_F(TableVerbs, an_entry_finds_its_key_wherever_it_lies) {
     Table table = Table::create("t", options(3));
     EXPECT_FALSE(table.entry("a").has_value());
@@ -489,6 +512,29 @@ TEST_F(TableVerbs, stats_tell_of_the_index_and_its_rebuild) {
     for (int i = 0; i < 10 && table.stats().rebuild != 0; ++i) writer.put("new 0", "x");
     EXPECT_EQ(table.stats().rebuild, 0);
     EXPECT_EQ(table.stats().filled, 10);
+}
+
+TEST(TableCells, a_cell_that_would_cross_1_gib_is_never_used) {
+    for (const std::uint32_t value_bytes : {0U, 48U, 1'000'000U, 12'345'678U, 1U << 24}) {
+        for (const std::uint64_t capacity : {1U, 7U, 31U, 32U, 33U, 64U, 100U, 1000U, 12'345U}) {
+            flyring::detail::TableFile file;
+            file.header.key_bytes = 8;
+            file.header.value_bytes = value_bytes;
+            file.header.capacity = capacity;
+            std::byte anywhere{};
+            const flyring::detail::TableView view(file, &anywhere);
+            const std::uint64_t stride = file.header.cell_stride();
+            std::uint64_t usable = 0;
+            std::uint64_t cells = 0;
+            for (; usable < capacity; ++cells) {
+                const bool crosses = cells * stride >> 30 != (cells * stride + stride - 1) >> 30;
+                if (!crosses) ++usable;
+                ASSERT_TRUE(cells >= file.header.cells() || view.usable(cells) != crosses) << cells;
+            }
+            ASSERT_EQ(file.header.cells(), cells) << capacity << " of " << stride;
+            ASSERT_FALSE(view.usable(cells));
+        }
+    }
 }
 
 TEST(TableHash, the_hash_is_xxhash64) {

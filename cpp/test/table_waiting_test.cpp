@@ -26,7 +26,7 @@ class TableWaiting : public tables::TableTest {
             wait();
             ended = Clock::now().time_since_epoch().count();
         });
-        std::this_thread::sleep_for(30ms);
+        std::this_thread::sleep_for(10ms);
         EXPECT_EQ(ended.load(), 0) << "it did not wait";
         const auto start = Clock::now().time_since_epoch().count();
         change();
@@ -42,7 +42,7 @@ TEST_F(TableWaiting, a_wait_for_a_key_ends_with_its_next_change) {
     std::int64_t found = 0;
     const auto time = woken([&] { found = table.wait_changed("a", first); }, [&] { table.put("a", "2"); });
     EXPECT_EQ(found, table.get_versioned("a")->version);
-    EXPECT_LT(time, 80ms);                             // the cap is 100 ms
+    EXPECT_LT(time, 70ms);                             // the cap is 100 ms
     EXPECT_EQ(table.wait_changed("a", first), found);  // at once
     EXPECT_EQ(code_of([&] { table.wait_changed("a", found, 20ms); }), "timed-out");
     EXPECT_EQ(code_of([&] { table.wait_changed("a", found, 0ns); }), "timed-out");
@@ -70,20 +70,20 @@ TEST_F(TableWaiting, a_wait_for_an_absent_key_ends_when_it_is_put) {
     std::int64_t found = 0;
     const auto time = woken([&] { found = table.wait_changed("a", 0); }, [&] { table.put("a", "1"); });
     EXPECT_EQ(found, table.get_versioned("a")->version);
-    EXPECT_LT(time, 80ms);
+    EXPECT_LT(time, 70ms);
 }
 
 TEST_F(TableWaiting, a_removed_key_ends_the_wait_with_0) {
     const std::int64_t first = table.put("a", "1");
     std::int64_t found = 7;
-    EXPECT_LT(woken([&] { found = table.wait_changed("a", first); }, [&] { table.remove("a"); }), 80ms);
+    EXPECT_LT(woken([&] { found = table.wait_changed("a", first); }, [&] { table.remove("a"); }), 70ms);
     EXPECT_EQ(found, 0);
 }
 
 TEST_F(TableWaiting, a_wait_for_the_table_ends_with_any_change) {
     table.put("a", "1");
     std::int64_t found = 0;
-    EXPECT_LT(woken([&] { found = table.wait_changed(1); }, [&] { table.remove("a"); }), 80ms);
+    EXPECT_LT(woken([&] { found = table.wait_changed(1); }, [&] { table.remove("a"); }), 70ms);
     EXPECT_EQ(found, 2);
     EXPECT_EQ(code_of([&] { table.wait_changed(2, 10ms); }), "timed-out");
 }
@@ -94,7 +94,7 @@ TEST_F(TableWaiting, an_entry_waits_too_and_a_held_writer_wakes) {
     TableWriter writer = table.writer();
     std::int64_t found = 0;
     const std::int64_t version = entry->version();
-    EXPECT_LT(woken([&] { found = entry->wait_changed(version); }, [&] { writer.put("a", "2"); }), 80ms);
+    EXPECT_LT(woken([&] { found = entry->wait_changed(version); }, [&] { writer.put("a", "2"); }), 70ms);
     EXPECT_EQ(found, entry->version());
 }
 

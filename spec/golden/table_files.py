@@ -267,6 +267,8 @@ def recovered():
         g.put(f"key {i}", pattern(20 + i, 24))
     t = g.table
     old = bytes(t.b[t.cell(5) : t.cell(6)])  # key 5
+    older = bytes(t.b[t.cell(6) : t.cell(7)])  # key 6
+    g.put("key 6", pattern(62, 6))
     g.remove("key 4")
     g.remove("key 5")
     g.put("key 5", pattern(60, 6))  # in cell 5
@@ -277,6 +279,9 @@ def recovered():
     g.foreign(t.body(3, t.of_cell(3, "version")) + 16, b"torn")  # key 3: damaged
     g.foreign(t.cell(1), (t.of_cell(1, "version") - 2).to_bytes(8, "little"))  # of no body: the larger one
     g.foreign(t.cell(9), old)  # key 5, an older value, also in cell 9
+    newer = bytes(t.b[t.cell(6) : t.cell(7)])
+    g.foreign(t.cell(10), newer)  # key 6, in cell 10, and an older value in cell 6
+    g.foreign(t.cell(6), older)
     g.foreign(t.entry_at(0, 0), bytes(range(1, 65)))
     g.put("new", pattern(70, 24))
     g.put("key 4", pattern(71, 24))

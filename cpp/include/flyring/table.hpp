@@ -18,98 +18,22 @@
 #include "flyring/detail/table_copy.hpp"
 #include "flyring/detail/table_file.hpp"
 #include "flyring/detail/table_state.hpp"
+#include "flyring/detail/table_verbs.hpp"
 #include "flyring/detail/table_view.hpp"
 #include "flyring/detail/table_wait.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/options.hpp"
 #include "flyring/span.hpp"
+#include "flyring/table_entry.hpp"
 #include "flyring/table_key.hpp"
 #include "flyring/table_options.hpp"
+#include "flyring/table_writer.hpp"
 
 namespace flyring {
 
-class Table;
-class TableWriter;
-
 namespace detail {
 struct TableInEnvironment;
-
-inline bool is_utf8(const std::byte* text, std::size_t size) noexcept {
-    const auto* at = reinterpret_cast<const unsigned char*>(text);
-    const auto* const end = at + size;
-    while (at != end) {
-        const unsigned first = *at++;
-        if (first < 0x80) continue;
-        const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-        if (first < 0xc2 || first > 0xf4 || end - at < more) return false;
-        const unsigned second = *at;
-        if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
-            (first == 0xf4 && second > 0x8f)) {
-            return false;
-        }
-        for (int i = 0; i < more; ++i) {
-            if ((*at++ & 0xc0) != 0x80) return false;
-        }
-    }
-    return true;
 }
-
-/// A key that fits the table, hashed. Throws InvalidArgument (key), MessageTooLarge.
-[[gnu::always_inline]] inline HashedKey hashed(const TableHeader& header, const Key& key) {
-    if (FLYRING_UNLIKELY(key.is_integer() != (header.key_type == KeyType::integer))) {
-        throw InvalidArgument("key",
-                              std::string("the keys of this table are of type ") + key_type_name(header.key_type));
-    }
-    if (FLYRING_UNLIKELY(key.size() > header.key_bytes)) throw MessageTooLarge("a key", key.size(), header.key_bytes);
-    return {key.data(), key.size()};
-}
-/// The same for a put.
-inline HashedKey to_put(const TableHeader& header, const Key& key, std::size_t value_size) {
-    const HashedKey made = hashed(header, key);
-    if (FLYRING_UNLIKELY(header.key_type == KeyType::text && !is_utf8(made.data, made.size))) {
-        throw InvalidArgument("key", "it is no UTF-8, and the keys of this table are text");
-    }
-    if (FLYRING_UNLIKELY(value_size > header.value_bytes)) {
-        throw MessageTooLarge("a value", value_size, header.value_bytes);
-    }
-    return made;
-}
-
-inline void to_string(std::string& to, const std::byte* value, std::size_t length) {
-    to.assign(reinterpret_cast<const char*>(value), length);
-}
-
-/// What a read in place returns: an optional of the handler's result, or whether the key was there.
-template <typename Result>
-struct InPlace {
-    using type = std::optional<Result>;
-};
-template <>
-struct InPlace<void> {
-    using type = bool;
-};
-template <typename Handler>
-using InPlaceOf = typename InPlace<std::invoke_result_t<Handler&, Bytes>>::type;
-
-/// Calls handler(value) and keeps what the last call returned.
-template <typename Handler>
-[[gnu::always_inline]] inline void hand_in_place(Handler& handler, const std::byte* value, std::size_t length,
-                                                 InPlaceOf<Handler>& result) {
-    if constexpr (std::is_void_v<std::invoke_result_t<Handler&, Bytes>>) {
-        handler(Bytes(value, length));
-        result = true;
-    } else {
-        result.emplace(handler(Bytes(value, length)));
-    }
-}
-}  // namespace detail
-
-/// A value with its version.
-struct Versioned {
-    std::string value;
-    /// Grows with each change of the key. version >> 1 is the number of that change of the table.
-    std::int64_t version;
-};
 
 /// A key with its value, as for_each meets it.
 struct TableItem {
@@ -143,227 +67,6 @@ struct TableStats {
     std::int64_t damaged;
     /// Reads of this object that were Busy.
     std::uint64_t busy;
-};
-
-/// A handle of one key, made by Table::entry: it remembers where the key lies, so it finds it faster. One thread at a
-/// time may use it. It stays valid when the key is removed and put again.
-class Entry {
-  public:
-    /// A copy of the value; empty if the key is not there. Throws Busy, CorruptTable, NeedsRecovery, Closed.
-    std::optional<std::string> get() {
-        std::string value;
-        if (!find([&](const std::byte* at, std::size_t length) { detail::to_string(value, at, length); })) return {};
-        return value;
-    }
-    /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
-    /// the buffer is shorter.
-    std::optional<std::size_t> get(MutableBytes buffer);
-    std::optional<Versioned> get_versioned() {
-        Versioned found;
-        found.version =
-            find([&](const std::byte* at, std::size_t length) { detail::to_string(found.value, at, length); });
-        if (found.version == 0) return {};
-        return found;
-    }
-    /// As Table::read.
-    template <typename Handler>
-    detail::InPlaceOf<Handler> read(Handler&& handler) {
-        detail::InPlaceOf<Handler> result{};
-        const std::int64_t version =
-            find([&](const std::byte* at, std::size_t length) { detail::hand_in_place(handler, at, length, result); });
-        if (version == 0) return {};
-        return result;
-    }
-    /// As Table::read<T>.
-    template <typename T, typename Handler>
-    auto read(Handler&& handler);
-    /// The key's version; 0 if it is not there.
-    std::int64_t version() {
-        return find([](const std::byte*, std::size_t) {});
-    }
-    /// As Table::wait_changed.
-    std::int64_t wait_changed(std::int64_t version, std::chrono::nanoseconds timeout = forever) {
-        return detail::wait_for_key(*state_, key_, version, timeout);
-    }
-    const std::string& key() const noexcept { return *bytes_; }
-
-  private:
-    friend class Table;
-    friend class TableWriter;
-    Entry(std::shared_ptr<detail::TableState> state, detail::AttachedTable& at, std::uint64_t cell,
-          const detail::HashedKey& key)
-        : state_(std::move(state)),
-          at_(&at),
-          cell_(cell),
-          bytes_(std::make_shared<const std::string>(reinterpret_cast<const char*>(key.data), key.size)),
-          key_(key) {
-        key_.data = reinterpret_cast<const std::byte*>(bytes_->data());
-    }
-
-    /// Reads the key where it was, or looks for it. Returns its version, or 0.
-    template <typename Take>
-    [[gnu::always_inline]] inline std::int64_t find(Take&& take) {
-        try {
-            detail::AttachedTable& at = state_->to_read();
-            if (FLYRING_LIKELY(&at == at_)) {
-                const detail::Seen seen = at.reader.read_key(cell_, key_, take);
-                if (FLYRING_LIKELY(seen.same_key && seen.live())) return seen.version;
-            }
-            detail::Seen seen;
-            const std::uint64_t cell = at.reader.find(key_, seen, take);
-            if (cell == detail::no_cell) {
-                state_->check_open();
-                return 0;
-            }
-            at_ = &at;
-            cell_ = cell;
-            return seen.version;
-        } catch (const Busy&) {
-            state_->count_busy();
-            throw;
-        }
-    }
-
-    std::shared_ptr<detail::TableState> state_;
-    detail::AttachedTable* at_;
-    std::uint64_t cell_;
-    std::shared_ptr<const std::string> bytes_;
-    detail::HashedKey key_;
-};
-
-namespace detail {
-
-/// A put from a handler over a copy of the value; 0 if the key is not there.
-template <typename Handler>
-std::int64_t update_value(TableChanges& changes, const TableHeader& header, const HashedKey& key, Handler&& handler) {
-    changes.check_owner();
-    std::string value;
-    Seen seen;
-    const std::uint64_t cell =
-        changes.view().find(key, seen, [&](const std::byte* at, std::size_t length) { to_string(value, at, length); });
-    if (cell == no_cell) return 0;
-    handler(value);
-    if (value.size() > header.value_bytes) throw MessageTooLarge("a value", value.size(), header.value_bytes);
-    return changes.put_at(cell, key, as_bytes(std::string_view(value)));
-}
-
-inline std::uint64_t clear_keys(TableChanges& changes) {
-    changes.check_owner();
-    const TableView& view = changes.view();
-    std::uint64_t removed = 0;
-    std::string key;
-    std::string value;
-    std::int64_t version = 0;
-    const std::uint64_t end = view.fresh();
-    for (std::uint64_t cell = 0; cell < end; ++cell) {
-        if (!view.usable(cell) || !view.read_any(cell, key, value, version)) continue;
-        if (changes.remove(HashedKey(reinterpret_cast<const std::byte*>(key.data()), key.size()))) ++removed;
-    }
-    return removed;
-}
-
-}  // namespace detail
-
-/// The writer of a table for as long as it lives: made by Table::writer, for feeds. One thread at a time may use it.
-/// Each verb throws Closed, TwoThreads, InvalidArgument (key), MessageTooLarge, SlotLost, CorruptTable; a put of a new
-/// key also NoSpace. ChannelReplaced comes once if another table has the name.
-class TableWriter {
-  public:
-    TableWriter(TableWriter&&) noexcept = default;
-    TableWriter& operator=(TableWriter&&) noexcept = default;
-
-    /// Returns the new version.
-    std::int64_t put(const Key& key, Bytes value) {
-        return core_->change([&](detail::TableChanges& changes) {
-            return changes.put(detail::to_put(header(changes), key, value.size()), value);
-        });
-    }
-    std::int64_t put(const Key& key, std::string_view value) { return put(key, as_bytes(value)); }
-    /// Puts the value of an entry's key, whose place is known.
-    std::int64_t put(Entry& entry, Bytes value) {
-        return core_->change([&](detail::TableChanges& changes) {
-            const Key key(std::string_view(*entry.bytes_));
-            if (value.size() > header(changes).value_bytes) {
-                throw MessageTooLarge("a value", value.size(), header(changes).value_bytes);
-            }
-            if (&entry.at_->file == &changes.view().file()) {
-                const std::int64_t version = changes.put_at(entry.cell_, entry.key_, value);
-                if (version != 0) return version;
-            }
-            return changes.put(entry.key_, value);
-        });
-    }
-    std::int64_t put(Entry& entry, std::string_view value) { return put(entry, as_bytes(value)); }
-    /// Puts only a key that is not there. Returns the new version, or 0 if the key was there.
-    std::int64_t put_if_absent(const Key& key, Bytes value) { return compare_and_put(key, 0, value); }
-    std::int64_t put_if_absent(const Key& key, std::string_view value) { return put_if_absent(key, as_bytes(value)); }
-    /// Puts only if the key has this version (0: is not there). Returns the new version, or 0.
-    std::int64_t compare_and_put(const Key& key, std::int64_t version, Bytes value) {
-        return core_->change([&](detail::TableChanges& changes) {
-            return changes.put(detail::to_put(header(changes), key, value.size()), value, {version});
-        });
-    }
-    std::int64_t compare_and_put(const Key& key, std::int64_t version, std::string_view value) {
-        return compare_and_put(key, version, as_bytes(value));
-    }
-    /// Returns whether the key was there.
-    bool remove(const Key& key) {
-        return core_->change(
-            [&](detail::TableChanges& changes) { return changes.remove(detail::hashed(header(changes), key)); });
-    }
-    /// Calls handler(std::string& value) with a copy of the value, and puts what it has become. Returns the new
-    /// version, or 0 if the key is not there. If the handler throws, nothing is put.
-    template <typename Handler>
-    std::int64_t update(const Key& key, Handler&& handler) {
-        return core_->change([&](detail::TableChanges& changes) {
-            return detail::update_value(changes, header(changes), detail::hashed(header(changes), key), handler);
-        });
-    }
-    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
-    /// changes fields of a copy.
-    template <typename T, typename Handler>
-    std::int64_t put(const Key& key, Handler&& handler);
-    template <typename T, typename Handler>
-    std::int64_t put(Entry& entry, Handler&& handler);
-    template <typename T, typename Handler>
-    std::int64_t update(const Key& key, Handler&& handler);
-    /// Removes each key. Returns how many there were.
-    std::uint64_t clear() {
-        return core_->change([](detail::TableChanges& changes) { return detail::clear_keys(changes); });
-    }
-    /// A whole copy of one instant: see Table::snapshot.
-    std::uint64_t snapshot(const std::string& path) {
-        return core_->with_slot([&](detail::AttachedTable& at) { return detail::snapshot_table(at.reader, path); });
-    }
-    /// See Table::grow.
-    void grow(std::uint64_t capacity) {
-        core_->with_slot([&](detail::AttachedTable& at) {
-            detail::grow_table(core_->state(), at, capacity, [&](detail::AttachedTable& grown) {
-                detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
-                (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
-                grown_lock_ = detail::SlotLock(std::move(description), grown.file.slot_lock());
-                grown_ = &grown;
-            });
-            core_->move_to(*grown_, std::move(grown_lock_));
-        });
-    }
-
-    const std::string& name() const noexcept { return core_->name(); }
-    /// The slot's epoch: it tells this writer from all others.
-    std::int64_t epoch() const noexcept { return core_->epoch(); }
-    /// Gives the slot back.
-    void close() { core_->close(); }
-
-  private:
-    friend class Table;
-    explicit TableWriter(std::unique_ptr<detail::TableWriterCore> core) noexcept : core_(std::move(core)) {}
-    static const detail::TableHeader& header(const detail::TableChanges& changes) noexcept {
-        return changes.view().file().header;
-    }
-
-    std::unique_ptr<detail::TableWriterCore> core_;
-    detail::SlotLock grown_lock_;  // only while grow runs
-    detail::AttachedTable* grown_ = nullptr;
 };
 
 /// A map in a file that any number of processes read, and one at a time writes: the latest value of each key
@@ -422,7 +125,7 @@ class Table {
         std::size_t size = 0;
         const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
             size = length;
-            copy(buffer, at, length);
+            detail::copy_value(buffer, at, length);
         });
         if (version == 0) return {};
         if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
@@ -678,12 +381,6 @@ class Table {
         state_->check_open();
         return detail::to_put(header(), key, value_size);
     }
-    friend class Entry;
-    static void copy(MutableBytes buffer, const std::byte* from, std::size_t length) noexcept {
-        const std::size_t most = std::min(length, buffer.size());
-        if (FLYRING_LIKELY(most <= detail::small)) return detail::copy_small(buffer.data(), from, most);
-        std::memcpy(buffer.data(), from, most);
-    }
     template <typename Read>
     auto counted(Read&& read) const {
         try {
@@ -711,17 +408,6 @@ class Table {
 
     std::shared_ptr<detail::TableState> state_;
 };
-
-inline std::optional<std::size_t> Entry::get(MutableBytes buffer) {
-    std::size_t size = 0;
-    const std::int64_t version = find([&](const std::byte* at, std::size_t length) {
-        size = length;
-        Table::copy(buffer, at, length);
-    });
-    if (version == 0) return {};
-    if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
-    return size;
-}
 
 inline TableStats Table::stats() const {
     state_->check_open();

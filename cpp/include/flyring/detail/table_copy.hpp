@@ -124,10 +124,18 @@ inline std::unique_ptr<NewTable> new_like(const TableFile& file, const std::stri
 
 /// Writes a whole copy to `path`, and returns how many keys it has (9).
 inline std::uint64_t snapshot_table(const TableView& from, const std::string& name) {
-    const std::unique_ptr<NewTable> made = new_like(from.file(), table_path(name), from.file().header.capacity, false);
+    const std::string path = table_path(name);
+    const std::optional<TableHeader> there = table_at(path);
+    if (there && there->table_id == from.file().header.table_id) {
+        throw InvalidArgument("path", "it is the table itself; give the copy another name");
+    }
+    const std::unique_ptr<NewTable> made = new_like(from.file(), path, from.file().header.capacity, false);
     const std::uint64_t keys = copy_keys(from, made->file);
     mark_clean(made->file);
-    made->replace();
+    {
+        const TableSuccessor successor(name, layout::SUCCESSOR_REPLACED);  // of an older snapshot
+        made->replace();
+    }
     sync_folder(made->file.path);
     return keys;
 }

@@ -173,7 +173,11 @@ class TableState final : public ForkAware {
         options.read_only = old.file.read_only;
         options.any_file_system = true;
         options.wake = old.file.wakes;
-        adopt(std::make_unique<AttachedTable>(open_table(old.file.path, options, old.file.environment), boot_));
+        try {
+            adopt(std::make_unique<AttachedTable>(open_table(old.file.path, options, old.file.environment), boot_));
+        } catch (const FlyringError&) {
+            return false;  // its name changes again; the next look finds out
+        }
         return true;
     }
     /// Makes a file that this process has just made the current one.
