@@ -330,8 +330,7 @@ static change_result insert(table_change *change, const table_key *key, const vo
     return end_change(change, cell);
 }
 
-change_result table_put(table_change *change, const table_key *key, const void *value, int32_t length,
-                        int64_t expected)
+change_result table_put(table_change *change, const table_key *key, const void *value, int32_t length, int64_t expected)
 {
     table_reading reading = {0};
     bool there;

@@ -651,7 +651,8 @@ static PyMethodDef methods[] = {
      "get_versioned($self, key, /)\n--\n\nReturns the key's value and its version, or None."},
     {"read", FAST(table_read_in_place),
      "read($self, key, handler, /)\n--\n\n"
-     "Calls ``handler(value)`` with a memoryview of the value where it lies. Returns what the handler returned, or None\n"
+     "Calls ``handler(value)`` with a memoryview of the value where it lies. Returns what the handler returned, or "
+     "None\n"
      "if the key is absent.\n\n"
      "The handler may see a torn value, and is called again then; only its last call counts. The view is valid until\n"
      "the handler returns: keeping it, or a part of it, raises ViewAliveError."},
@@ -688,15 +689,9 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, table_new},
-    {Py_tp_dealloc, table_dealloc},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, getters},
-    {Py_mp_subscript, table_subscript},
-    {Py_mp_ass_subscript, table_assign},
-    {Py_mp_length, table_length},
-    {Py_sq_contains, table_contains},
-    {0, NULL},
+    {Py_tp_new, table_new},       {Py_tp_dealloc, table_dealloc},     {Py_tp_methods, methods},
+    {Py_tp_getset, getters},      {Py_mp_subscript, table_subscript}, {Py_mp_ass_subscript, table_assign},
+    {Py_mp_length, table_length}, {Py_sq_contains, table_contains},   {0, NULL},
 };
 
 static PyType_Spec spec = {"flyring._core.Table", sizeof(Table), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

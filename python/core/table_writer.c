@@ -84,8 +84,7 @@ static PyObject *put(TableWriter *self, PyObject *object, PyObject *given, int64
         return NULL;
     if (LIKELY(value_given(self->table, given, &value))) {
         if (LIKELY(writer_usable(self))) /* getting the buffers may have run Python code */
-            result = change_raise(self->table,
-                                  table_put(&self->change, &key.key, value.bytes, value.length, expected),
+            result = change_raise(self->table, table_put(&self->change, &key.key, value.bytes, value.length, expected),
                                   &self->change);
         value_done(&value);
     }
@@ -227,12 +226,8 @@ static PyGetSetDef getters[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, writer_new},
-    {Py_tp_dealloc, writer_dealloc},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, getters},
-    {Py_mp_ass_subscript, writer_assign},
-    {0, NULL},
+    {Py_tp_new, writer_new}, {Py_tp_dealloc, writer_dealloc},      {Py_tp_methods, methods},
+    {Py_tp_getset, getters}, {Py_mp_ass_subscript, writer_assign}, {0, NULL},
 };
 
 static PyType_Spec spec = {"flyring._core.TableWriter", sizeof(TableWriter), 0,

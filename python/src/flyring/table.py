@@ -7,42 +7,34 @@ import contextlib
 import os
 import time
 import warnings
-import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
-from uuid import UUID
 
-from . import _core, layout
-from ._core import File, Memory, TableWait
+from . import layout
+from ._core import File, TableWait
 from ._identity import REAL, Identity
 from .errors import (
-    AccessDeniedError,
     ChannelDiffersError,
     ChannelExistsError,
-    ChannelReplacedError,
-    ClosedError,
     FlyringError,
     InvalidArgumentError,
-    NeedsRecoveryError,
-    NoFreeSlotError,
     NoSuchChannelError,
-    SlotOwner,
     TimedOutError,
 )
 from .loops import Readable
-from .slots import check_name, read_slot
+from .slots import check_name
 from .system import (
     check_file_system,
     check_folder,
     create_file,
     failed,
-    is_locked,
     open_file,
     remove,
     table_path,
     test_locks,
 )
-from .table_file import SLOT, copy_into, fill_in, is_checked, same_but_larger, successor
+from .table_base import Progress, TableBase
+from .table_file import copy_into, fill_in, is_checked, successor
 from .table_header import TABLE_MAGIC, KeyType, TableHeader, TableOptions, describe_table
 from .table_stats import TableStats
 from .table_writer import Entry, TableWriter
@@ -57,12 +49,11 @@ if TYPE_CHECKING:
 
 Key = bytes | str | int
 """A table's key: of the one of these types with which the table was created."""
-Progress = Callable[[int, int], object]
 Result = TypeVar("Result")
 COMPARED = ("key_type", "key_bytes", "value_bytes", "capacity", "checked", "schema_id")
 
 
-class Table(_core.Table, MutableMapping[Any, Any]):
+class Table(TableBase, MutableMapping[Any, Any]):
     """An attached table: a mapping of keys to values that other processes share, and that is there again later.
 
     Made by ``create``, ``open``, ``open_or_create``, ``replace`` or ``wait_for``. The ``name`` argument of these
@@ -77,37 +68,6 @@ class Table(_core.Table, MutableMapping[Any, Any]):
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
-
-    _pid: int
-    header: TableHeader
-    """The checked header of the file: dimensions and offsets."""
-
-    def __new__(
-        cls,
-        file: File,
-        path: str,
-        header: TableHeader,
-        schema: bytes,
-        identity: Identity,
-        any_file_system: bool,
-        wake: bool,
-        read_only: bool = False,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Internal: use the class methods. The new table owns ``file`` once this returns."""
-        memory = Memory(file, header.sections_end, not read_only, path)
-        self = super().__new__(cls, file, memory, header.shape, path, wake, not read_only)
-        self._pid = os.getpid()
-        self.path = path
-        self.header = header
-        self._file, self._memory = file, memory
-        self._identity, self._any_file_system = identity, any_file_system
-        self._read_only, self._wake, self._progress = read_only, wake, progress
-        self._schema_bytes = schema
-        self._message: type[Message] | None = None
-        self._replaced: UUID | None = None
-        self._writers: weakref.WeakSet[TableWriter] = weakref.WeakSet()
-        return self
 
     # Making
 
@@ -318,11 +278,6 @@ class Table(_core.Table, MutableMapping[Any, Any]):
         return self.header.capacity
 
     @property
-    def id(self) -> UUID:
-        """The table's UUID, made at creation; ``grow`` keeps it."""
-        return self.header.table_id
-
-    @property
     def key_type(self) -> KeyType:
         """ "bytes", "text" or "integer"."""
         return self.header.key_type
@@ -341,9 +296,9 @@ class Table(_core.Table, MutableMapping[Any, Any]):
             if not self._schema_bytes:
                 raise InvalidArgumentError("message", f"the table at {self.path} has no schema: its values are bytes")
             messages = Schema.parse(self.schema or "").messages.values()
-            found = [one for one in messages if one.TEMPLATE_ID == self.header.value_template]
+            template = self.header.value_template
+            found = [one for one in messages if template == one.TEMPLATE_ID]
             if not found:
-                template = self.header.value_template
                 raise InvalidArgumentError("message", f"the schema in the table has no template {template}")
             self._message = found[0]
         return self._message
@@ -410,16 +365,16 @@ class Table(_core.Table, MutableMapping[Any, Any]):
     def update(self, key: Key, handler: Callable[[Any], object], /, *, timeout: float | None = None) -> int: ...
     @overload
     def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **values: Any) -> None: ...
-    def update(self, *args: Any, timeout: float | None = None, **values: Any) -> int | None:
-        """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the value
-        (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
+    def update(self, *args: Any, **values: Any) -> int | None:
+        """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the
+        value (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
         version. An exception puts nothing. Raises KeyError if the key is absent.
 
         ``update(mapping)`` puts all its items, as of a ``dict``."""
         if len(args) == 2:
-            with self._writer(None, timeout) as writer:
+            with self._writer(None, values.get("timeout")) as writer:
                 return writer.update(*args)
-        with self._writer(None, timeout) as writer:
+        with self._writer(None, None) as writer:
             for key, value in dict(*args, **values).items():
                 writer.put(key, value)
         return None
@@ -508,118 +463,6 @@ class Table(_core.Table, MutableMapping[Any, Any]):
 
         return to_pandas(self)
 
-    # For the core
-
-    def _check_boot(self) -> None:
-        """Checks that the table is whole in this boot (spec/table.md 9). NeedsRecoveryError."""
-        if not self._is_whole():
-            raise NeedsRecoveryError(self.path, self.header.checked)
-        self._ready = True
-
-    def _is_whole(self) -> bool:
-        at = layout.HEADER_LENGTH
-        boot = self._this_boot()
-
-        def is_ours() -> bool:
-            return self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) == boot
-
-        # A writer of this boot stores the boot id before it clears `clean`, so it is looked at again.
-        return is_ours() or self._memory.load32(at + layout.TABLE_CONTROL_CLEAN) == 1 or is_ours()
-
-    def _this_boot(self) -> bytes:
-        try:
-            return self._identity.this_boot().bytes
-        except OSError as error:
-            raise failed("open", error, str(error.filename)) from error
-
-    def _renew_boot(self) -> None:
-        """Recovers the table after another boot (spec/table.md 9). The caller holds the slot. NeedsRecoveryError."""
-        boot, at = self._this_boot(), layout.HEADER_LENGTH
-        if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
-            if not self._is_whole():
-                if not self.header.checked:
-                    raise NeedsRecoveryError(self.path, False)
-                damaged = self._recover(self._progress)
-                if damaged:
-                    warnings.warn(
-                        f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} "
-                        "cells had no whole value",
-                        RuntimeWarning,
-                        stacklevel=2,
-                    )
-            self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)  # last
-        self._ready = True
-
-    def _follow(self) -> None:
-        """Follows the file to a grown one that has its name now (spec/table.md 7)."""
-        if self._replaced is None:
-            with contextlib.suppress(OSError):
-                if os.fstat(self._file.fileno()).st_nlink == 0:
-                    self._look_at_name()
-
-    def _check_replaced(self) -> None:
-        """Follows the file; raises ChannelReplacedError if another table has the name now (spec/channel.md 6.13)."""
-        self._follow()
-        if self._replaced is not None:
-            raise ChannelReplacedError(self.path, self._replaced)
-
-    def _look_at_name(self) -> None:
-        try:
-            file = open_file(self.path, self._read_only)
-        except (FlyringError, OSError):
-            return
-        try:
-            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-            header = TableHeader.parse(page, size, self.path)
-            if same_but_larger(self.header, header):
-                self._adopt(file, header)
-                return
-            if header.table_id != self.id:
-                self._replaced = header.table_id
-        except (FlyringError, OSError):
-            pass
-        file.close()
-
-    def _adopt(self, file: File, header: TableHeader) -> None:
-        """Uses another file from now on."""
-        old_file, old_memory = self._file, self._memory
-        memory = Memory(file, header.sections_end, not self._read_only, self.path)
-        self._attach(file, memory, header.shape)
-        self._file, self._memory, self.header = file, memory, header
-        old_memory.close()
-        old_file.close()
-
-    def _raise_no_free_slot(self) -> None:
-        fields = read_slot(self._memory, SLOT)
-        owner = SlotOwner(0, fields.name if fields else "", fields.pid if fields else 0)
-        label = f" {owner.name!r}" if owner.name else ""
-        raise NoFreeSlotError(
-            "writer",
-            1,
-            (owner,),
-            f"the table at {self.path} has a writer: the last one with a name is{label} (pid {owner.pid}); wait longer, "
-            "or close it there",
-        )
-
-    # State
-
-    @property
-    def _forked(self) -> bool:
-        return self._pid != os.getpid()
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError("table", self._forked)
-
-    def _check_writable(self) -> None:
-        self._check_open()
-        if self._read_only:
-            raise AccessDeniedError(self.path, "the table was opened for reading only")
-
-    def _has_writer(self) -> bool:
-        """Whether a process holds the writer's slot now."""
-        return is_locked(self._file, SLOT + layout.CONTROL_SLOT_LOCK, self.path)
-
     # Special methods
 
     def __enter__(self) -> Self:
@@ -644,12 +487,12 @@ class Table(_core.Table, MutableMapping[Any, Any]):
 
 class _Items(ItemsView[Any, Any]):
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return ((key, value) for key, value, _ in cast(Table, self._mapping)._each())
+        return ((key, value) for key, value, _ in cast(Any, self)._mapping._each())
 
 
 class _Values(ValuesView[Any]):
     def __iter__(self) -> Iterator[Any]:
-        return (value for _, value, _ in cast(Table, self._mapping)._each())
+        return (value for _, value, _ in cast(Any, self)._mapping._each())
 
 
 def reopen(cls: type[Table], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Table:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidArgumentError
@@ -41,7 +42,7 @@ def to_numpy(table: Table) -> NDArray[numpy.void]:
 
 def to_pandas(table: Table) -> Any:
     try:
-        import pandas
+        pandas: Any = importlib.import_module("pandas")
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise

@@ -47,9 +47,7 @@ def fill_in(file: File, header: TableHeader, schema: bytes, identity: Identity, 
 def copy_into(table: Table, path: str, any_file_system: bool) -> int:
     """Writes a snapshot. Returns how many keys it has."""
     identity, size = table._identity, 0
-    header = replace(
-        table.header, table_id=identity.new_channel_id(), created_at=identity.creation_time(), longer=0
-    )
+    header = replace(table.header, table_id=identity.new_channel_id(), created_at=identity.creation_time(), longer=0)
 
     def make(file: File) -> None:
         nonlocal size

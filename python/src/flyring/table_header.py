@@ -291,7 +291,7 @@ def message_of(options: TableOptions) -> type[Message] | None:
             raise InvalidArgumentError("message", "needs a schema")
         return None
     check_is_schema(schema)
-    if name not in schema.messages:
+    if name is None or name not in schema.messages:
         raise InvalidArgumentError("message", f"{name!r} must be a message of the schema: {', '.join(schema.messages)}")
     return schema.messages[name]
 

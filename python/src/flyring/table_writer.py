@@ -33,6 +33,10 @@ class TableWriter(_core.TableWriter, Closing):
 
     __slots__ = ("__weakref__", "_lock", "_name", "_table")
 
+    _lock: File
+    _name: str | None
+    _table: Table
+
     def __new__(cls, table: Table, name: str | None, patience: float) -> Self:
         """Internal: use ``Table.writer``. ``name`` None: for one change."""
         lock = take_lock(table, patience)
@@ -94,9 +98,9 @@ class TableWriter(_core.TableWriter, Closing):
         return entry if entry.version else None
 
     def update(self, key: Key, handler: Callable[[Any], object]) -> int:
-        """Changes a value in place: ``handler`` gets a typed flyweight over a copy of the value (a ``bytearray`` without
-        a schema) and changes it. Returns the new version. An exception puts nothing. Raises KeyError if the key is
-        absent."""
+        """Changes a value in place: ``handler`` gets a typed flyweight over a copy of the value (a ``bytearray``
+        without a schema) and changes it. Returns the new version. An exception puts nothing. Raises KeyError if the key
+        is absent."""
         self._check()
         buffer = bytearray(self[key])
         if self._table.schema is None:
