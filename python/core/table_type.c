@@ -141,7 +141,7 @@ static bool is_open(Table *self)
 {
     if (LIKELY(!self->closed && !self->memory->forked))
         return true;
-    raise_error("ClosedError", "(si)", "table", (int)self->memory->forked);
+    raise_error("ClosedError", "(si)", "table", (int)(self->memory != NULL && self->memory->forked));
     return false;
 }
 

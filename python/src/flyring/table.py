@@ -365,7 +365,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def update(self, key: Key, handler: Callable[[Any], object], /, *, timeout: float | None = None) -> int: ...
     @overload
     def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **values: Any) -> None: ...
-    def update(self, *args: Any, **values: Any) -> int | None:
+    def update(self, /, *args: Any, **values: Any) -> int | None:
         """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the
         value (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
         version. An exception puts nothing. Raises KeyError if the key is absent.
@@ -382,7 +382,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def setdefault(self, key: Key, default: Buffer = b"") -> bytes:  # type: ignore[override]
         """Returns the value of the key; puts ``default`` first if the key is absent."""
         while True:
-            value = self.get(key)
+            value: bytes | None = self.get(key)
             if value is not None:
                 return value
             self.put_if_absent(key, default)
