@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Child, in_child
 
+from conftest import Child, in_child
 from flyring import (
     AccessDeniedError,
     ChannelDiffersError,
@@ -263,7 +263,15 @@ def test_keys_of_each_type(key: str, keys: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     ("key", "wrong"),
-    [("text", b"a"), ("text", 1), ("text", "\ud800"), ("bytes", "a"), ("bytes", 1), ("integer", "1"), ("integer", 2**63)],
+    [
+        ("text", b"a"),
+        ("text", 1),
+        ("text", "\ud800"),
+        ("bytes", "a"),
+        ("bytes", 1),
+        ("integer", "1"),
+        ("integer", 2**63),
+    ],
 )
 def test_key_of_another_type(key: str, wrong: object) -> None:
     with made(key=key) as table:
