@@ -6,7 +6,8 @@
 PyTypeObject *table_type;
 
 #define SLOT_RETRY_NS 1000000 /* take 1 */
-#define LOOK_EVERY_NS 1000000
+#define FIRST_LOOK_NS 1000000 /* between two looks whether the file was replaced; doubles up to the last */
+#define LAST_LOOK_NS 100000000
 #define SCAN_BYTES (1 << 20) /* a scan ends after so many bytes of values */
 
 /* Set the map from the dimensions of a checked header. Raises ValueError and returns false unless all lies in the
@@ -79,6 +80,7 @@ static PyObject *table_attach(Table *self, PyObject *args)
     self->file = (File *)file;
     self->ready = false;
     self->next_look = 0;
+    self->look_every = FIRST_LOOK_NS;
     return Py_NewRef(Py_None);
 }
 
@@ -150,7 +152,8 @@ bool table_usable(Table *self)
     if (UNLIKELY(!is_open(self)))
         return false;
     if (UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0) && now_ns() >= self->next_look) {
-        self->next_look = now_ns() + LOOK_EVERY_NS;
+        self->next_look = now_ns() + self->look_every;
+        self->look_every = self->look_every < LAST_LOOK_NS ? 2 * self->look_every : LAST_LOOK_NS;
         if (!call(self, "_follow") || !is_open(self))
             return false;
     }

@@ -18,6 +18,7 @@ typedef struct Table {
     bool ready; /* the table is whole in this boot (9) */
     bool changing; /* Python code runs under `lock`: a recovery */
     int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
+    int64_t look_every; /* ns to the look after that */
     int64_t busy; /* how many reads were busy */
 } Table;
 
@@ -58,6 +59,12 @@ void value_done(given_value *value);
 /* Check that the table can be read: open, whole, and not replaced by a grown one, which it follows. False with an
    exception. */
 bool table_usable(Table *self);
+/* Whether `successor` says that another file may have the name. */
+static inline bool table_has_successor(const Table *self)
+{
+    return UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0);
+}
+
 /* Raise the error of a result that is neither FOUND nor ABSENT. NULL. */
 PyObject *table_raise(Table *self, table_result result, const table_reading *reading);
 /* The result of a change: the version; 0 for CHANGE_NOT; an exception. */

@@ -88,7 +88,8 @@ PyObject *table_wait(Table *self, const table_key *key, int64_t version, int64_t
             return NULL;
         if (self->closed)
             return raise_error("ClosedError", "(s)", "table");
-        if (result != 1 && state.slept && !check_replaced((PyObject *)self, self->file))
+        if (((result != 1 && state.slept) || table_has_successor(self)) &&
+            !check_replaced((PyObject *)self, self->file))
             return NULL;
         over = result == -2;
     }
@@ -180,7 +181,8 @@ static PyObject *wait_look(TableWait *self, PyObject *ignored)
     wait_target target;
     Table *table = self->table;
     (void)ignored;
-    if (notifier_found_nameless(self->notifier) && !table->closed && !check_replaced((PyObject *)table, table->file))
+    bool nameless = notifier_found_nameless(self->notifier);
+    if (!table->closed && (nameless || table_has_successor(table)) && !check_replaced((PyObject *)table, table->file))
         return NULL;
     disarm(self);
     for (;;) {

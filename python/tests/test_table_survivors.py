@@ -21,8 +21,8 @@ CONTROL = layout.HEADER_LENGTH
 
 
 class DyingWriter:
-    """Does the steps of spec/table.md 3, 5 and 7 from Python, one store at a time: ``stores`` yields after each, so that
-    the writer can die there. It is written from the page alone, without the core."""
+    """Does the steps of spec/table.md 3, 5 and 7 from Python, and yields after each store, so that the writer can die
+    there. It is written from the page alone, without the core."""
 
     def __init__(self, table: Table) -> None:
         self.header, self.memory = table.header, table._memory
