@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import generated_prices as prices
 import numpy
 import pytest
 
+import generated_prices as prices
 from flyring import ChannelDiffersError, InvalidArgumentError, Table
 from flyring.sbe import Schema, WrongMessageError
 
