@@ -111,8 +111,10 @@ def text_of(value: bytes) -> str | None:
 def parsed(one: Table, text: str) -> tuple[Any, bytes]:
     """Returns key and value of a line of dump. ValueError."""
     line = json.loads(text)
-    if not isinstance(line, dict):
-        raise ValueError("it is not an object")
+    if not isinstance(line, dict) or not line.keys() & {"key", "key_hex"}:
+        raise ValueError("it is not an object with a key")
+    if not line.keys() & {"text", "data", "message"}:
+        raise ValueError("it has no text, data or message")
     key = bytes.fromhex(line["key_hex"]) if "key_hex" in line else line["key"]
     if "message" in line:
         return key, bytes(from_dict(one.message, line["message"]))
