@@ -40,7 +40,7 @@ def test_ls_and_info(table: Table, folder: Path, capsys: Capture) -> None:
     assert (shown["size"], shown["value_bytes"], shown["key_type"], shown["has_writer"]) == (2, 20, "text", False)
     (folder / "bad.table").write_bytes(b"nonsense")
     status, out, _ = run(capsys, "ls", "--json")
-    assert (status, [one["name"] for one in json.loads(out)]) == (1, ["bad", "t"])
+    assert (status, [one["name"] for one in json.loads(out)["tables"]]) == (1, ["bad", "t"])
 
 
 def test_get_put_remove(table: Table, capsys: Capture) -> None:
@@ -84,7 +84,7 @@ def test_keys_of_bytes_and_integers_and_typed_values(capsys: Capture) -> None:
         assert run(capsys, "get", "i", "0x5")[0] == 1
         instrument = {"id": 1, "symbol": "ABC", "exchange": "X", "currency": "EUR", "kind": "STOCK"}
         numbers = dict.fromkeys(("timestamp", "bid", "ask", "bidSize", "askSize", "sequence"), 7)
-        value = json.dumps({"instrument": instrument, **numbers, "flags": []})
+        value = json.dumps({"instrument": instrument, **numbers, "flags": {}})
         assert run(capsys, "put", "i", "5", value)[0] == 0
         assert one.decode(5).bid == 7
         assert json.loads(run(capsys, "get", "i", "5")[1])["message"]["instrument"]["symbol"] == "ABC"

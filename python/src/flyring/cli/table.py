@@ -144,7 +144,7 @@ def ls(options: argparse.Namespace) -> int:
             found.append({"name": name.removesuffix(SUFFIX), "error": str(error)})
             status = 1
     if options.json:
-        print_json(found)
+        print_json({"tables": found})
         return status
     for line in found:
         if "error" in line:
