@@ -216,10 +216,10 @@ static PyObject *wait_stop(TableWait *self, PyObject *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"fileno", (PyCFunction)wait_fileno, METH_NOARGS, NULL},
+    {"fileno", (PyCFunction)wait_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nReadable when it is time to look."},
     {"_is_armed", (PyCFunction)wait_is_armed, METH_NOARGS, NULL},
-    {"look", (PyCFunction)wait_look, METH_NOARGS, NULL},
-    {"stop", (PyCFunction)wait_stop, METH_NOARGS, NULL},
+    {"look", (PyCFunction)wait_look, METH_NOARGS, "look($self, /)\n--\n\nThe new version, or None: wait first."},
+    {"stop", (PyCFunction)wait_stop, METH_NOARGS, "stop($self, /)\n--\n\nWaits no more."},
     {NULL, NULL, 0, NULL},
 };
 
