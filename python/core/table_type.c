@@ -5,7 +5,6 @@
 
 PyTypeObject *table_type;
 
-#define SLOT_RETRY_NS 1000000 /* take 1 */
 #define FIRST_LOOK_NS 1000000 /* between two looks whether the file was replaced; doubles up to the last */
 #define LAST_LOOK_NS 100000000
 #define SCAN_BYTES (1 << 20) /* a scan ends after so many bytes of values */
@@ -131,15 +130,14 @@ static PyObject *table_shut(Table *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-/* Call a method without arguments and a result. False with an exception. */
-static bool call(Table *self, const char *method)
+bool table_call(Table *self, const char *method)
 {
     PyObject *done = PyObject_CallMethod((PyObject *)self, method, NULL);
     Py_XDECREF(done);
     return done != NULL;
 }
 
-static bool is_open(Table *self)
+bool table_is_open(Table *self)
 {
     if (LIKELY(!self->closed && !self->memory->forked))
         return true;
@@ -149,15 +147,15 @@ static bool is_open(Table *self)
 
 bool table_usable(Table *self)
 {
-    if (UNLIKELY(!is_open(self)))
+    if (UNLIKELY(!table_is_open(self)))
         return false;
     if (UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0) && now_ns() >= self->next_look) {
         self->next_look = now_ns() + self->look_every;
         self->look_every = self->look_every < LAST_LOOK_NS ? 2 * self->look_every : LAST_LOOK_NS;
-        if (!call(self, "_follow") || !is_open(self))
+        if (!table_call(self, "_follow") || !table_is_open(self))
             return false;
     }
-    return LIKELY(self->ready) || (call(self, "_check_boot") && is_open(self));
+    return LIKELY(self->ready) || (table_call(self, "_check_boot") && table_is_open(self));
 }
 
 /* Find a key that a caller gave. True: the result is FOUND or ABSENT. */
@@ -166,7 +164,7 @@ static bool find_given(Table *self, PyObject *object, table_reading *reading, ta
     given_key key;
     if (UNLIKELY(!table_usable(self)) || UNLIKELY(!key_given(self, object, &key)))
         return false;
-    if (UNLIKELY(key.view.obj != NULL) && !is_open(self)) { /* getting the buffer may have run Python code */
+    if (UNLIKELY(key.view.obj != NULL) && !table_is_open(self)) { /* getting the buffer may have run Python code */
         key_done(&key);
         return false;
     }
@@ -308,110 +306,7 @@ static PyObject *table_scan(Table *self, PyObject *number)
     return Py_BuildValue("LN", (long long)cell, list);
 }
 
-/* Changes that take the slot for themselves */
-
-static int64_t slot_lock(const Table *self)
-{
-    return self->map.control + TABLE_CONTROL_SLOT + CONTROL_SLOT_LOCK - self->map.base;
-}
-
-/* The description for the lock of single changes. False with an exception. */
-static bool make_lock(Table *self)
-{
-    if (self->lock != NULL && file_is_ours(self->lock))
-        return true;
-    Py_CLEAR(self->lock);
-    self->lock = (File *)PyObject_CallMethod((PyObject *)self->file, "reopen", NULL);
-    if (self->lock != NULL)
-        return true;
-    PyErr_Clear();
-    raise_error("ClosedError", "(sis)", "table", 0, "its descriptor was closed by other code; open the table again");
-    return false;
-}
-
-/* Lock the slot (take 1). 1 locked, 0 the time has passed, -1 an exception. */
-static int lock_slot(Table *self, int64_t timeout)
-{
-    int64_t began = now_ns();
-    for (;;) {
-        if (!make_lock(self))
-            return -1;
-        if (lock_try(self->lock, slot_lock(self)))
-            return 1;
-        if (timeout != WAIT_UNLIMITED && now_ns() - began >= timeout)
-            return 0;
-        Py_BEGIN_ALLOW_THREADS
-        struct timespec pause = {0, SLOT_RETRY_NS};
-        nanosleep(&pause, NULL);
-        Py_END_ALLOW_THREADS
-        if (PyErr_CheckSignals() < 0 || !is_open(self))
-            return -1;
-        if (self->changing) {
-            raise_error("TwoThreadsError", "(s)", "table");
-            return -1;
-        }
-    }
-}
-
-/* What the slot's new owner does before the epoch: it follows a grown table, and recovers after another boot (take 2).
-   1 done, 0 the table is another one now, -1 an exception. */
-static int prepare(Table *self)
-{
-    Memory *before = self->memory;
-    bool good = true;
-    self->changing = true;
-    if (UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0))
-        good = call(self, "_check_replaced");
-    if (good && self->memory == before)
-        good = call(self, "_renew_boot");
-    self->changing = false;
-    return !good || !is_open(self) ? -1 : self->memory == before;
-}
-
-bool single_begin(Table *self, int64_t timeout, table_change *change)
-{
-    if (!is_open(self))
-        return false;
-    if (self->changing) {
-        raise_error("TwoThreadsError", "(s)", "table");
-        return false;
-    }
-    if (!self->writable) {
-        raise_error("AccessDeniedError", "(Os)", self->path, "the table was opened for reading only");
-        return false;
-    }
-    if (UNLIKELY(self->wakes && !self->registered))
-        self->registered = register_waker();
-    for (;;) {
-        int got = lock_slot(self, timeout);
-        if (got < 0)
-            return false;
-        if (got == 0) {
-            call(self, "_raise_no_free_slot");
-            return false;
-        }
-        bool special = !self->ready || LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0;
-        int prepared = UNLIKELY(special) ? prepare(self) : 1;
-        if (prepared == 1)
-            break;
-        if (self->lock != NULL)
-            single_end(self);
-        if (prepared < 0)
-            return false;
-    }
-    *change = (table_change){.map = &self->map, .wakes = self->wakes, .registered = self->registered};
-    change_result result = table_take(change, false);
-    if (LIKELY(result == CHANGE_DONE))
-        return true;
-    single_end(self);
-    change_raise(self, result, change);
-    return false;
-}
-
-void single_end(Table *self)
-{
-    lock_release(self->lock, slot_lock(self));
-}
+/* Changes that take the slot for themselves: table_single.c */
 
 /* The time-out of a change: None, no limit, by default. */
 static bool parse_timeout(PyObject *seconds, int64_t *timeout)
@@ -437,7 +332,7 @@ static PyObject *put(Table *self, PyObject *object, PyObject *given, int64_t exp
     given_value value;
     table_change change;
     PyObject *result = NULL;
-    if (!is_open(self) || !key_given(self, object, &key))
+    if (!table_is_open(self) || !key_given(self, object, &key))
         return NULL;
     if (value_given(self, given, &value)) {
         if (single_begin(self, timeout, &change)) {
@@ -456,7 +351,7 @@ static PyObject *remove_key(Table *self, PyObject *object, int64_t timeout)
     given_key key;
     table_change change;
     PyObject *result = NULL;
-    if (!is_open(self) || !key_given(self, object, &key))
+    if (!table_is_open(self) || !key_given(self, object, &key))
         return NULL;
     if (single_begin(self, timeout, &change)) {
         change_result done = table_remove(&change, &key.key);
@@ -559,7 +454,7 @@ static PyObject *table_recover_python(Table *self, PyObject *progress)
     table_recovery recovery = {.map = &self->map};
     bool ended = false;
     memory_use(self->memory);
-    while (!ended && is_open(self)) {
+    while (!ended && table_is_open(self)) {
         Py_BEGIN_ALLOW_THREADS
         ended = table_recover_some(&recovery, 1 << 16);
         Py_END_ALLOW_THREADS
@@ -579,7 +474,7 @@ static PyObject *table_recover_python(Table *self, PyObject *progress)
 
 static PyObject *table_set_clean_python(Table *self, PyObject *clean)
 {
-    if (!is_open(self))
+    if (!table_is_open(self))
         return NULL;
     int is_clean = PyObject_IsTrue(clean);
     memory_use(self->memory);
@@ -597,7 +492,7 @@ static PyObject *table_copy(Table *self, PyObject *args)
     Table *to;
     uint8_t bytes[TABLE_MAX_KEY_BYTES];
     PyObject *value;
-    if (!PyArg_ParseTuple(args, "O!L:_copy", table_type, &to, &cell) || !table_usable(self) || !is_open(to))
+    if (!PyArg_ParseTuple(args, "O!L:_copy", table_type, &to, &cell) || !table_usable(self) || !table_is_open(to))
         return NULL;
     int64_t fresh = table_fresh(&self->map);
     for (int64_t copied = 0; cell < fresh && copied < SCAN_BYTES; cell++) {

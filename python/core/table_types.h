@@ -56,6 +56,10 @@ typedef struct {
 bool value_given(const Table *self, PyObject *object, given_value *value);
 void value_done(given_value *value);
 
+/* Call a method without arguments and a result. False with an exception. */
+bool table_call(Table *self, const char *method);
+/* False with ClosedError. */
+bool table_is_open(Table *self);
 /* Check that the table can be read: open, whole, and not replaced by a grown one, which it follows. False with an
    exception. */
 bool table_usable(Table *self);
