@@ -76,7 +76,7 @@ OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
     "java": r"channel_metrics|fuzz\w*|jar|liveness|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
     r"machine|nap|prefetch|service_stream|typed_random|wait_end",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|table(_\w+)?|typing",
 }
 
 
