@@ -293,8 +293,13 @@ final class TableChange {
         }
     }
 
+    /** Frees a cell. The value that it had before may not come back after a loss of power (remove 4). */
     private void push(long cell, long top) {
-        file.cell(cell).putIntOpaque(file.cellAt(cell) + Layout.TABLE_CELL_NEXT, (int) top);
+        final Memory memory = file.cell(cell);
+        final int at = file.cellAt(cell);
+        final long other = ~memory.getLongOpaque(at + Layout.TABLE_CELL_VERSION);
+        memory.putLongOpaque(at + file.bodyAt(other) + Layout.TABLE_BODY_SEQ, 0);
+        memory.putIntOpaque(at + Layout.TABLE_CELL_NEXT, (int) top);
         file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, (int) (cell + 1)); // behind next
     }
 

@@ -71,7 +71,7 @@ final class TableKey {
         }
         int chars = key.length();
         if (chars > header.keyBytes) {
-            throw tooLong(chars, header, path);
+            throw tooLong(key.toString().getBytes(StandardCharsets.UTF_8).length, header, path);
         }
         reserve(chars * MAX_UTF8);
         int at = 0;

@@ -76,10 +76,13 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
                 }
                 slot.checkIdle();
                 closed = true;
-                if (slot.isOwned()) {
-                    slot.closed();
+                try {
+                    if (slot.isOwned()) {
+                        slot.closed();
+                    }
+                } finally {
+                    slot.close();
                 }
-                slot.close();
             }
             table.left(this);
         }
