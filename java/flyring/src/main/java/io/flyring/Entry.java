@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.time.Duration;
+import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
@@ -96,11 +97,12 @@ public final class Entry {
     }
 
     /** Makes a change by the remembered cell. */
-    long change(Table of, TableWriter writer, TableVerbs.Change change) {
+    long change(Table of, TableWriter writer, TableVerbs.What what, DirectBuffer value, int offset, int length,
+        ValueUpdate update) {
         if (of != table) {
             throw new InvalidArgumentException("entry", "The entry is of another table object.");
         }
         checkIdle();
-        return writer.change(look, change, file, cell);
+        return writer.change(look, look.change.set(what, value, offset, length, 0, update), file, cell);
     }
 }

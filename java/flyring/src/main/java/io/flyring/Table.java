@@ -336,8 +336,12 @@ public final class Table extends TableReads implements AutoCloseable {
 
     @Override
     long change(TableLook look, Change change, long timeout) {
-        change.check(file.header, file.path);
-        return withSlot(timeout, own -> change.make(own.change(), look, TableLook.ABSENT));
+        try {
+            change.check(file.header, file.path);
+            return withSlot(timeout, own -> change.make(own.change(), look, TableLook.ABSENT));
+        } finally {
+            change.clear();
+        }
     }
 
     /** What is done under the slot. */
@@ -456,7 +460,8 @@ public final class Table extends TableReads implements AutoCloseable {
         return withSlot(remaining(timeout), own -> own.change().clear(new TableLook()));
     }
 
-    private static long remaining(Duration timeout) {
+    private long remaining(Duration timeout) {
+        checkOpen();
         long nanos = Waiting.nanos(timeout);
         if (nanos < 0) {
             throw Waiting.negative(nanos);
@@ -605,19 +610,24 @@ public final class Table extends TableReads implements AutoCloseable {
     /** The same under a held slot; the new file's slot is held from before it has its name. */
     void growUnder(TableWriter.Seat seat, long capacity) {
         synchronized (changing) {
-            TableSlot[] grown = new TableSlot[1];
-            boolean done = false;
-            try {
-                TableFile larger = TableCreation.grow(seat.slot().file(), capacity, identity, to -> {
-                    grown[0] = newSlot(to);
-                    grown[0].tryTake(seat.name());
-                });
-                adopt(larger);
-                seat.moveTo(grown[0]);
-                done = true;
-            } finally {
-                if (!done && grown[0] != null) {
-                    grown[0].close();
+            synchronized (seat) { // no thread changes the table meanwhile
+                checkOpen();
+                seat.checkOpen();
+                seat.checkIdle();
+                TableSlot[] grown = new TableSlot[1];
+                boolean done = false;
+                try {
+                    TableFile larger = TableCreation.grow(seat.slot().file(), capacity, identity, to -> {
+                        grown[0] = newSlot(to);
+                        grown[0].tryTake(seat.name());
+                    });
+                    adopt(larger);
+                    seat.moveTo(grown[0]);
+                    done = true;
+                } finally {
+                    if (!done && grown[0] != null) {
+                        grown[0].close();
+                    }
                 }
             }
         }

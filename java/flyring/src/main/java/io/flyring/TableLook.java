@@ -14,6 +14,7 @@ final class TableLook {
     private static final ThreadLocal<TableLook> OWN = ThreadLocal.withInitial(TableLook::new);
 
     final TableKey key = new TableKey();
+    final TableVerbs.Change change = new TableVerbs.Change();
     /** Where a copy of the value goes; null for none. */
     private MutableDirectBuffer target;
     private int offset;

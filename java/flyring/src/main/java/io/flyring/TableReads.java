@@ -48,12 +48,13 @@ abstract class TableReads extends TableVerbs {
         }
     }
 
-    private long timed(TableLook look, Change change, Duration timeout) {
+    private long timed(TableLook look, What what, DirectBuffer value, int offset, int length, long version,
+        ValueUpdate update, Duration timeout) {
         long nanos = Waiting.nanos(timeout);
         if (nanos < 0) {
             throw Waiting.negative(nanos);
         }
-        return change(look, change, nanos);
+        return change(look, look.change.set(what, value, offset, length, version, update), nanos);
     }
 
     /**
@@ -135,7 +136,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(long key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), new Change(What.PUT, value, offset, length, 0, null), timeout);
+        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -149,7 +150,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), new Change(What.PUT_IF_ABSENT, value, offset, length, 0, null), timeout);
+        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -165,7 +166,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), new Change(What.COMPARE_AND_PUT, value, offset, length, version, null), timeout);
+        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -176,7 +177,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(long key, Duration timeout) {
-        return timed(keyed(key), new Change(What.REMOVE, null, 0, 0, 0, null), timeout) != 0;
+        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -188,7 +189,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(long key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), new Change(What.UPDATE, null, 0, 0, 0, handler), timeout);
+        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 
     /**
@@ -270,7 +271,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), new Change(What.PUT, value, offset, length, 0, null), timeout);
+        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -284,7 +285,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), new Change(What.PUT_IF_ABSENT, value, offset, length, 0, null), timeout);
+        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -300,7 +301,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), new Change(What.COMPARE_AND_PUT, value, offset, length, version, null), timeout);
+        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -311,7 +312,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(CharSequence key, Duration timeout) {
-        return timed(keyed(key), new Change(What.REMOVE, null, 0, 0, 0, null), timeout) != 0;
+        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -323,7 +324,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(CharSequence key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), new Change(What.UPDATE, null, 0, 0, 0, handler), timeout);
+        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 
     /**
@@ -405,7 +406,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), new Change(What.PUT, value, offset, length, 0, null), timeout);
+        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -419,7 +420,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), new Change(What.PUT_IF_ABSENT, value, offset, length, 0, null), timeout);
+        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -435,7 +436,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), new Change(What.COMPARE_AND_PUT, value, offset, length, version, null), timeout);
+        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -446,7 +447,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(DirectBuffer key, Duration timeout) {
-        return timed(keyed(key), new Change(What.REMOVE, null, 0, 0, 0, null), timeout) != 0;
+        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -458,6 +459,6 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(DirectBuffer key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), new Change(What.UPDATE, null, 0, 0, 0, handler), timeout);
+        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 }

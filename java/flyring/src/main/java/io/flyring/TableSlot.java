@@ -148,6 +148,16 @@ final class TableSlot implements AutoCloseable {
         }
     }
 
+    /** The same for one change of a key. */
+    long change(TableLook look, TableVerbs.Change what, long likely) {
+        busy = true;
+        try {
+            return what.make(change, look, likely);
+        } finally {
+            busy = false;
+        }
+    }
+
     /** Throws in a handler of a change of the same table. */
     void checkIdle() {
         if (busy) {

@@ -11,8 +11,32 @@ abstract class TableVerbs {
     /** What a change does. */
     enum What { PUT, PUT_IF_ABSENT, COMPARE_AND_PUT, REMOVE, UPDATE }
 
-    /** One change: what, and with what. */
-    record Change(What what, DirectBuffer value, int offset, int length, long version, ValueUpdate update) {
+    /** One change: what, and with what. Each look has one, so that a change allocates nothing. */
+    static final class Change {
+        private What what;
+        private DirectBuffer value;
+        private int offset;
+        private int length;
+        private long version;
+        private ValueUpdate update;
+
+        Change set(What newWhat, DirectBuffer newValue, int newOffset, int newLength, long newVersion,
+            ValueUpdate newUpdate) {
+            what = newWhat;
+            value = newValue;
+            offset = newOffset;
+            length = newLength;
+            version = newVersion;
+            update = newUpdate;
+            return this;
+        }
+
+        /** Forgets the caller's objects. */
+        void clear() {
+            value = null;
+            update = null;
+        }
+
         void check(TableHeader header, String path) {
             if (length > header.valueBytes) {
                 throw new MessageTooLargeException(length, header.valueBytes, "The value has " + length + " bytes; "
@@ -70,8 +94,12 @@ abstract class TableVerbs {
     /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
     abstract long change(TableLook look, Change change, long timeout);
 
+    private long update(TableLook look, ValueUpdate handler) {
+        return change(look, look.change.set(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
+    }
+
     private long change(TableLook look, What what, DirectBuffer value, int offset, int length, long version) {
-        return change(look, new Change(what, value, offset, length, version, null), Waiting.FOREVER);
+        return change(look, look.change.set(what, value, offset, length, version, null), Waiting.FOREVER);
     }
 
     /**
@@ -133,7 +161,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(long key, ValueUpdate handler) {
-        return change(keyed(key), new Change(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
+        return update(keyed(key), handler);
     }
 
     /**
@@ -195,7 +223,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(CharSequence key, ValueUpdate handler) {
-        return change(keyed(key), new Change(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
+        return update(keyed(key), handler);
     }
 
     /**
@@ -257,6 +285,6 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(DirectBuffer key, ValueUpdate handler) {
-        return change(keyed(key), new Change(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
+        return update(keyed(key), handler);
     }
 }

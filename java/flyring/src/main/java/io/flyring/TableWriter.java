@@ -62,6 +62,14 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             return slot.run(action);
         }
 
+        synchronized long change(TableLook look, Change change, TableFile in, long cell) {
+            table.checkOpen();
+            checkOpen();
+            slot.checkIdle();
+            table.current(); // throws if the table was replaced
+            return slot.change(look, change, slot.file() == in ? cell : TableLook.ABSENT);
+        }
+
         synchronized void checkOpen() {
             if (closed) {
                 throw new ClosedException("The writer of " + slot.file().path + " is closed. Take another one.");
@@ -115,11 +123,12 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
     long change(TableLook look, Change change, TableFile in, long cell) {
         seat.checkOpen();
         TableFile file = seat.slot().file();
-        change.check(file.header, file.path);
-        return seat.run(own -> {
-            table.current(); // throws if the table was replaced
-            return change.make(own.change(), look, own.file() == in ? cell : TableLook.ABSENT);
-        });
+        try {
+            change.check(file.header, file.path);
+            return seat.change(look, change, in, cell);
+        } finally {
+            change.clear();
+        }
     }
 
     /**
@@ -132,7 +141,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * @return the key's new version.
      */
     public long put(Entry entry, DirectBuffer value, int offset, int length) {
-        return entry.change(table, this, new Change(What.PUT, value, offset, length, 0, null));
+        return entry.change(table, this, What.PUT, value, offset, length, null);
     }
 
     /**
@@ -143,7 +152,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * @return the key's new version; 0 if the key is not there.
      */
     public long update(Entry entry, ValueUpdate handler) {
-        return entry.change(table, this, new Change(What.UPDATE, null, 0, 0, 0, handler));
+        return entry.change(table, this, What.UPDATE, null, 0, 0, handler);
     }
 
     /**
@@ -172,8 +181,6 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * @throws InvalidArgumentException if the capacity is not larger than now.
      */
     public void grow(long capacity) {
-        table.checkOpen();
-        seat.checkOpen();
         table.growUnder(seat, capacity);
     }
 

@@ -280,7 +280,7 @@ class AllocationTest {
             sum += each.getInt(0);
             return this;
         };
-        try (Table table = Table.create(rings.path("l.table"), TableOptions.integer().capacity(1000).valueBytes(300));
+        try (Table table = Table.create(rings.path("l.table"), TableOptions.integer().capacity(1024).valueBytes(300));
             Table texts = Table.create(rings.path("x.table"), TableOptions.text().capacity(100).valueBytes(8));
             Table bytes = Table.create(rings.path("b.table"), TableOptions.bytes().capacity(100).valueBytes(8))) {
             for (int i = 0; i < 1000; i++) {
@@ -297,6 +297,14 @@ class AllocationTest {
             assertNoBytes("get of bytes", i -> sum += bytes.get(key, target, 0));
             assertNoBytes("read", i -> sum += table.read(i & 511, value) == null ? 0 : 1);
             assertNoBytes("an entry", i -> sum += entry.get(target, 0) + entry.version());
+            try (TableWriter writer = table.writer()) {
+                assertNoBytes("put", i -> sum += writer.put(i & 1023, target, 0, 40));
+                assertNoBytes("put by an entry", i -> sum += writer.put(entry, target, 0, 40));
+                assertNoBytes("put and remove", i -> {
+                    sum += writer.put(999, target, 0, 300);
+                    writer.remove(999);
+                });
+            }
             long made = allocated(i -> sum += table.getVersioned(5).version(), MESSAGES / 10);
             assertTrue(made >= MESSAGES / 10 * 48L, "a versioned value is made: " + made);
         }

@@ -477,6 +477,32 @@ class TableTest {
     }
 
     @Test
+    void aTableOfMoreThanOnePieceIsWhole() throws IOException {
+        Path folder = Files.createTempDirectory("flyring-java-test"); // on disk: it is long, and hardly written
+        try (Table table = Table.create(folder + "/big.table", TableOptions.integer().capacity(40)
+            .valueBytes(Layout.TABLE_MAX_VALUE_BYTES).anyFileSystem(true));
+            Table other = Table.open(folder + "/big.table", new OpenOptions().anyFileSystem(true))) {
+            TableFile file = TableFile.open(table.path(), new OpenOptions().anyFileSystem(true));
+            assertEquals(41, file.header.cells);
+            int crossing = (int) ((1L << 30) / file.header.cellStride);
+            assertEquals(List.of(true, false, true), List.of(file.usable(crossing - 1), file.usable(crossing),
+                file.usable(crossing + 1)));
+            for (int key = 0; key < 40; key++) {
+                put(table, key, "v" + key);
+            }
+            assertThrows(NoSpaceException.class, () -> put(table, 40, "v40"));
+            for (int key = 0; key < 40; key++) {
+                assertEquals("v" + key, get(other, key));
+            }
+            long[] met = new long[1];
+            other.forEach(item -> met[0]++);
+            assertEquals(40, met[0]);
+        } finally {
+            Folders.remove(folder);
+        }
+    }
+
+    @Test
     void noCellCrossesAPiece() {
         for (long stride : new long[] {192, 64 * 3 + 128, 1 << 20, (1 << 24) + 192, 3 << 20}) {
             for (long capacity : new long[] {1, 1000, 6_000_000, 1 << 30}) {
