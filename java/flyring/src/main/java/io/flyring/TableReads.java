@@ -65,7 +65,11 @@ abstract class TableReads extends TableVerbs {
      * @param offset where it begins in the target.
      * @return the value's length in bytes; -1 if the key is not there.
      * @throws MessageTooLargeException if the target has too little room.
-     * @throws FlyringException as {@link Table#get(long, MutableDirectBuffer, int)} does.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws CorruptTableException if the key's cell violates the specification.
+     * @throws BusyException if the value changed during each try to read it, for 1 ms.
+     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws ClosedException after close.
      */
     public final int get(long key, MutableDirectBuffer target, int offset) {
         return get(keyed(key), target, offset);
@@ -200,7 +204,11 @@ abstract class TableReads extends TableVerbs {
      * @param offset where it begins in the target.
      * @return the value's length in bytes; -1 if the key is not there.
      * @throws MessageTooLargeException if the target has too little room.
-     * @throws FlyringException as {@link Table#get(long, MutableDirectBuffer, int)} does.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws CorruptTableException if the key's cell violates the specification.
+     * @throws BusyException if the value changed during each try to read it, for 1 ms.
+     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws ClosedException after close.
      */
     public final int get(CharSequence key, MutableDirectBuffer target, int offset) {
         return get(keyed(key), target, offset);
@@ -335,7 +343,11 @@ abstract class TableReads extends TableVerbs {
      * @param offset where it begins in the target.
      * @return the value's length in bytes; -1 if the key is not there.
      * @throws MessageTooLargeException if the target has too little room.
-     * @throws FlyringException as {@link Table#get(long, MutableDirectBuffer, int)} does.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws CorruptTableException if the key's cell violates the specification.
+     * @throws BusyException if the value changed during each try to read it, for 1 ms.
+     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws ClosedException after close.
      */
     public final int get(DirectBuffer key, MutableDirectBuffer target, int offset) {
         return get(keyed(key), target, offset);

@@ -160,6 +160,19 @@ final class TableStores {
         return (int) most;
     }
 
+    /** Each key has one entry of the current copy, and no entry leads to a cell that is not live. */
+    private static void checkIndex(Table table, int keys) {
+        TableFile file = TableFile.open(table.path(), new OpenOptions());
+        TableChange change = new TableChange(file, false);
+        int entries = 0;
+        for (long at = 0; at < file.header.entries; at++) {
+            long cell = file.cellOf(file.entry((int) file.generation() & 1, at));
+            need(cell < 0 || change.isLive(cell), "an entry leads to cell " + cell + ", which is not live");
+            entries += cell < 0 ? 0 : 1;
+        }
+        need(entries == keys, keys + " keys have " + entries + " entries");
+    }
+
     private static void check(String where, Table table, Map<String, Versioned> before, Map<String, Versioned> after) {
         try {
             Map<String, Versioned> now = content(table);
@@ -169,6 +182,7 @@ final class TableStores {
             put(table, "next", "n"); // the next writer mends what is left
             need(table.getVersioned("next").version() > largest, "a version is used again");
             now = content(table);
+            checkIndex(table, now.size());
             table.remove("next");
             need(text.equals(text(content(table))), "the next writer changed " + text + " to " + text(content(table)));
             need(table.size() == now.size() - 1, "its size is " + table.size() + ", not " + (now.size() - 1));
