@@ -60,6 +60,21 @@ class TableHostileTest {
     }
 
     @Test
+    void anEntryWithTheSameFingerprintDoesNotMakeTheKeyTheSame() {
+        long hash = XxHash64.of(7);
+        long at = file.home(hash);
+        while (file.entry(0, at) != 0) {
+            at = (at + 1) % file.header.entries;
+        }
+        file.entry(0, at, hash >>> 32 << 32 | 2); // leads to cell 1
+        assertEquals(-1, get(7));
+        assertEquals(2, get(1));
+        TableTest.put(table, 7, "seven");
+        assertEquals(5, get(7));
+        assertEquals(2, get(1));
+    }
+
+    @Test
     void versionsBelowZeroAreNotLiveAndASeqThatNeverFitsIsBusy() {
         long version = table.getVersioned(1).version();
         int body = file.bodyAt(version);

@@ -198,6 +198,31 @@ class TableTest {
     }
 
     @Test
+    void aValueThatChangesWhileItIsReadIsReadAgain() {
+        try (Table table = Table.create(path(), text()); Table other = Table.open(path())) {
+            put(table, "k", "old");
+            for (int changes = 1; changes <= 3; changes++) {
+                int[] calls = new int[1];
+                int most = changes;
+                ValueHandler<String> handler = value -> {
+                    if (calls[0]++ == 0) {
+                        for (int i = 0; i < most; i++) {
+                            put(other, "k", "new" + i);
+                        }
+                        if (most > 1) {
+                            throw new ArithmeticException("of a value that is not whole");
+                        }
+                    }
+                    return value.getStringWithoutLengthUtf8(0, value.capacity());
+                };
+                assertEquals(changes == 1 ? "old" : "new" + (changes - 1), table.read("k", handler));
+                assertEquals(changes == 1 ? 1 : 2, calls[0], "one change leaves the old body as it is");
+                put(table, "k", "old");
+            }
+        }
+    }
+
+    @Test
     void anEntryFollowsItsKey() {
         try (Table table = Table.create(path(), text()); TableWriter writer = table.writer("feed")) {
             assertNull(table.entry("k"));
