@@ -56,6 +56,36 @@ class TableWaitingTest {
         }
     }
 
+    /** How long six changes take to reach a sleeper; each cap of 100 ms would end about 80 ms after the change. */
+    private static long delays(Table writing, Table waiting, boolean any) throws Exception {
+        long sum = 0;
+        for (int i = 0; i < 6; i++) {
+            long version = any ? waiting.version() : waiting.getVersioned("k").version();
+            Other<Long> waits = new Other<>(() -> any ? waiting.waitChanged(version, LONG)
+                : waiting.waitChanged("k", version, LONG));
+            Thread.sleep(20);
+            long before = System.nanoTime();
+            TableTest.put(writing, "k", "v" + i);
+            waits.result();
+            sum += System.nanoTime() - before;
+        }
+        return sum;
+    }
+
+    @Test
+    void aSleeperIsWokenAndDoesNotWaitForTheCap() throws Exception {
+        try (Table table = Table.create(path(), TableTest.text()); Table other = Table.open(path());
+            Table quiet = Table.open(path(), new OpenOptions().wake(false))) {
+            TableTest.put(table, "k", "0");
+            for (boolean any : new boolean[] {true, false}) {
+                assertTrue(delays(table, other, any) < 250_000_000, "woken, any: " + any);
+                TableTest.put(quiet, "k", "1");
+                assertTrue(delays(quiet, other, any) < 250_000_000, "looked at each millisecond, any: " + any);
+                TableTest.put(table, "k", "2");
+            }
+        }
+    }
+
     @Test
     void aWaitEndsAtItsTimeOutACloseAndAReplace() throws Exception {
         try (Table table = Table.create(path(), TableTest.text())) {
@@ -73,9 +103,12 @@ class TableWaitingTest {
             Other<Long> replaced = new Other<>(() -> table.waitChanged("k", version, LONG));
             Table.replace(path(), TableTest.text()).close();
             assertThrows(ChannelReplacedException.class, replaced::result);
-            Other<Long> interrupted = new Other<>(() -> Table.open(path()).waitChanged("k", 0, LONG));
-            interrupted.interrupt();
-            assertThrows(CancelledException.class, interrupted::result);
+            try (Table fresh = Table.open(path())) {
+                Other<Long> interrupted = new Other<>(() -> fresh.waitChanged("k", 0, LONG));
+                untilAsleep(TableFile.open(path(), new OpenOptions()).data());
+                interrupted.interrupt();
+                assertThrows(CancelledException.class, interrupted::result);
+            }
         }
     }
 
