@@ -313,7 +313,12 @@ public final class Table extends TableReads implements AutoCloseable {
     TableFile readable() {
         checkOpen();
         TableFile now = current();
-        now.checkWhole(identity);
+        try {
+            now.checkWhole(identity);
+        } catch (NeedsRecoveryException e) {
+            checkOpen(); // a close takes the memory away, so the boot's id looks like another one
+            throw e;
+        }
         return now;
     }
 
@@ -493,7 +498,9 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number.
      */
     public long size() {
-        return Math.max(0, readable().word(Layout.TABLE_CONTROL_SIZE));
+        long size = readable().word(Layout.TABLE_CONTROL_SIZE);
+        checkOpen();
+        return Math.max(0, size);
     }
 
     /**
@@ -502,7 +509,9 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number; it only grows.
      */
     public long version() {
-        return readable().changed();
+        long version = readable().changed();
+        checkOpen();
+        return version;
     }
 
     /**
@@ -517,7 +526,9 @@ public final class Table extends TableReads implements AutoCloseable {
         return waiting(timeout, wait -> {
             TableFile now = readable();
             wait.forAny(now, version);
-            return now.changed() == version ? TableLook.ABSENT : now.changed();
+            long changed = now.changed();
+            checkOpen();
+            return changed == version ? TableLook.ABSENT : changed;
         });
     }
 
@@ -539,6 +550,7 @@ public final class Table extends TableReads implements AutoCloseable {
             wait.forAny(now, before);
         }
         long found = cell < 0 ? 0 : look.version;
+        checkOpen(); // else the key is absent only because a close took the memory away
         return found == version ? TableLook.ABSENT : found;
     }
 
