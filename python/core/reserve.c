@@ -163,6 +163,7 @@ static int wait_here(Publisher *self, wait_state *state, const wait_target *targ
     self->busy = true;
     int result = wait_some(state, target);
     self->busy = false;
+    self->writer.stands_back = false; /* the wait was a pause */
     if (self->closed) { /* closed by another thread, which left the memory to this one */
         publisher_release_memory(self);
         if (result != -1)
@@ -198,7 +199,6 @@ int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, i
         return -1;
     wait_target target = publisher_target(self);
     int result = wait_here(self, state, &target);
-    self->writer.stands_back = false; /* the wait was a pause */
     if (result == -1 || !publisher_usable(self))
         return -1;
     return result == -2 ? 0 : 1;

@@ -2,7 +2,7 @@
 //
 // A model of what a power loss leaves of a table on a disk, and of its recovery (table.md 9). The disk holds of each
 // word any value that it had since the last sync: any mix of pages, torn anywhere. One writer at a time, that may be
-// killed at any store; the index is not modelled: it is made anew from the cells. README.md, "The table", has the
+// killed at any store; the index is not modelled: recovery builds it from the cells. README.md, "The table", has the
 // mutants.
 #include <cstdint>
 #include <cstring>

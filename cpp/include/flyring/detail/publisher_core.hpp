@@ -263,8 +263,8 @@ class PublisherCore final : public Member {
             wait_.put_back();
             if (looks_for_own_) core_.check_busy(flushed_ != 0 ? flushed_ : core_.writer_.needed_last);
             const bool again = turns_.next(ready);
-            core_.writer_.stands_back = false;  // the wait was a pause
             wait_.take(trying);
+            core_.writer_.stands_back = false;  // the wait was a pause
             if (!core_.usable()) core_.throw_unusable();
             return again;
         }
