@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -119,6 +120,20 @@ TEST_F(Meshes, the_close_of_the_channel_ends_the_thread) {
     const std::int64_t beats = one.beats();
     std::this_thread::sleep_for(100ms);
     EXPECT_EQ(one.beats(), beats);
+}
+
+TEST_F(Meshes, a_forked_child_is_no_member) {
+    Channel channel = mesh_channel();
+    auto one = std::make_unique<Mesh>(channel, "a", 1ms);
+    support::Child child([&](const support::Child::Ready&) {
+        one->close();
+        one.reset();
+        return true;
+    });
+    EXPECT_EQ(child.wait(), 0);
+    const std::int64_t beats = one->beats();
+    until([&] { return one->beats() > beats + 3; });
+    EXPECT_EQ(channel.stats().publishers[one->ring()].state, flyring::SlotState::live);
 }
 
 TEST_F(Meshes, what_is_refused) {
