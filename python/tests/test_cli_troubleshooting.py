@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import monitors
 from conftest import Child
 from flyring import Channel
 from flyring.cli import main
@@ -225,13 +226,9 @@ def scene_of(child: Callable[..., Child]) -> Iterator[Scene]:
         yield Scene(child, stack)
 
 
-class Monitor:
-    """``flyring monitor`` in a process of its own."""
-
+class Monitor(monitors.Monitor):
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "flyring.cli", "monitor", *arguments, "--repeat", "0", "--seconds", "30"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.lines: list[str] = []
+        super().__init__(*arguments, "--repeat", "0", "--seconds", "30")
 
     def opens(self, path: Path) -> None:
         """Waits until it has opened the channel."""
@@ -240,35 +237,15 @@ class Monitor:
             assert time.monotonic() < end and self.process.poll() is None
             time.sleep(0.01)
 
-    def until(self, wanted: re.Pattern[str]) -> str:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip())
-            if wanted.fullmatch(line.partition(" ")[2].rstrip()):
-                return line
-        raise AssertionError(f"no line is like {wanted.pattern!r}: {self.lines}")
-
-    def end(self) -> int:
-        assert self.process.stdout is not None
-        self.process.send_signal(signal.SIGINT)
-        self.lines += [line.rstrip() for line in self.process.stdout]
-        return self.process.wait(30)
+    def until_like(self, wanted: re.Pattern[str]) -> str:
+        """Reads lines up to one that is like this behind its time."""
+        return self.until(lambda line: wanted.fullmatch(line.partition(" ")[2].rstrip()), wanted.pattern)
 
 
 @pytest.fixture
 def monitor() -> Iterator[Callable[..., Monitor]]:
-    every: list[Monitor] = []
-
-    def start(*arguments: str) -> Monitor:
-        every.append(Monitor(*arguments))
-        return every[-1]
-
-    yield start
-    for one in every:
-        one.process.kill()
-        one.process.wait()
-        assert one.process.stdout is not None
-        one.process.stdout.close()
+    with monitors.started(Monitor) as start:
+        yield start
 
 
 @pytest.fixture
@@ -319,14 +296,14 @@ def test_a_state_is_shown_and_mended(
         lines = scene.lines()
         for picture in page.top:
             assert shows(picture, lines), f"{picture!r} is not in {lines}"
-        seen = [watch.until(pattern(picture)) for picture in page.monitor]
+        seen = [watch.until_like(pattern(picture)) for picture in page.monitor]
         mended(page.mend, "".join(seen))
         if name == "Replaced":  # not a state of the channel, but of those who have the old one
             until(lambda: any("sub 0 dashboard" in line for line in scene.lines()))
             assert main(["monitor", "ticks", "--hiccup", "0", "--seconds", "1.5"]) == 0
             return
         if name == "Lapped":
-            watch.until(pattern("REPLACED ticks: ..."))
+            watch.until_like(pattern("REPLACED ticks: ..."))
             until(lambda: any("lost 0 in all" in line for line in scene.lines()))
             assert not any("LAPPED" in line for line in scene.lines())
             watch.end()
@@ -337,7 +314,7 @@ def test_a_state_is_shown_and_mended(
         for picture in page.monitor:
             state = re.match(r"[A-Z ]+(?= )", picture)
             assert state is not None
-            watch.until(pattern(f"ENDED {state[0]} ..., after ..."))
+            watch.until_like(pattern(f"ENDED {state[0]} ..., after ..."))
         assert watch.end() == (1 if page.monitor else 0)
 
 
@@ -359,7 +336,7 @@ def test_a_core_that_a_process_holds_is_shown_and_mended(
         hogs = [scene.process(hog, core)]
         watch = monitor("ticks", "--threshold", "1")
         held = re.compile(pattern(page.monitor[0]).pattern.replace("core .*", f"core {core} ", 1))
-        seen = watch.until(held)
+        seen = watch.until_like(held)
         mended(page.mend, seen)
         watch.end()
         again = monitor("ticks", "--threshold", "1")

@@ -18,6 +18,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+import monitors
 from conftest import Child
 from flyring import Channel, layout
 from flyring.cli import curve, main
@@ -51,47 +52,24 @@ def channel() -> Iterator[Channel]:
         yield one
 
 
-class Running:
-    """A monitor in a process of its own, without hiccups, so that it is only one process."""
+class Running(monitors.Monitor):
+    """A monitor without hiccups, so that it is only one process."""
 
     def __init__(self, *arguments: str) -> None:
-        command = [*CLI, "monitor", "c", "--hiccup", "0", "--interval", "0.2", "--repeat", "0", *arguments]
-        self.process = subprocess.Popen([*command, "--seconds", "20"], stdout=subprocess.PIPE, text=True)
-        self.seen: list[str] = []
+        super().__init__("c", "--hiccup", "0", "--interval", "0.2", "--repeat", "0", *arguments, "--seconds", "20")
 
-    def until(self, text: str) -> str:
+    def until_has(self, text: str) -> str:
         """Reads lines up to one that contains the text."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.seen.append(line.rstrip())
-            if text in line:
-                return line
-        raise AssertionError(f"there is no line with {text!r}: {self.seen}")
-
-    def end(self) -> int:
-        assert self.process.stdout is not None
-        self.process.send_signal(signal.SIGINT)
-        self.seen += [line.rstrip() for line in self.process.stdout]
-        return self.process.wait(30)
+        return self.until(lambda line: text in line, text)
 
     def accusations(self) -> list[str]:
-        return [line for line in self.seen if any(verdict in line for verdict in VERDICTS)]
+        return [line for line in self.lines if any(verdict in line for verdict in VERDICTS)]
 
 
 @pytest.fixture
 def run(channel: Channel) -> Iterator[Callable[..., Running]]:
-    every: list[Running] = []
-
-    def start(*arguments: str) -> Running:
-        every.append(Running(*arguments))
-        return every[-1]
-
-    yield start
-    for one in every:
-        one.process.kill()
-        one.process.wait()
-        assert one.process.stdout is not None
-        one.process.stdout.close()
+    with monitors.started(Running) as start:
+        yield start
 
 
 def beating(child: Callable[..., Child], interval: float = 0.5) -> Child:
@@ -102,43 +80,43 @@ def beating(child: Callable[..., Child], interval: float = 0.5) -> Child:
 
 def test_a_stopped_process_is_told_from_a_slow_one(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     beater, monitor = beating(child), run()
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     os.kill(beater.process.pid, signal.SIGSTOP)
-    line = monitor.until("STOPPED")
+    line = monitor.until_has("STOPPED")
     assert f"STOPPED loop of c (pid {beater.process.pid}): no beat for " in line
     assert "promised 500 ms; the process is STOPPED, on core " in line
     os.kill(beater.process.pid, signal.SIGCONT)
-    assert "it was stopped" in monitor.until("BEATS loop of c")
+    assert "it was stopped" in monitor.until_has("BEATS loop of c")
     assert monitor.end() == 1
-    assert not any("TARDY" in line or "DEAD" in line for line in monitor.seen)
+    assert not any("TARDY" in line or "DEAD" in line for line in monitor.lines)
 
 
 def test_a_stop_is_seen_without_a_promise(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     beater, monitor = beating(child, 0), run()
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     os.kill(beater.process.pid, signal.SIGSTOP)
-    assert "promised" not in monitor.until("STOPPED loop of c")
+    assert "promised" not in monitor.until_has("STOPPED loop of c")
 
 
 def test_a_killed_process_is_dead(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     beater, monitor = beating(child), run()
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     beater.kill()
-    assert "there is no such process" in monitor.until(f"DEAD loop of c (pid {beater.process.pid}): ")
+    assert "there is no such process" in monitor.until_has(f"DEAD loop of c (pid {beater.process.pid}): ")
     assert monitor.end() == 1
     assert len(monitor.accusations()) == 1
-    assert "DEAD loop of c" in run().until("DEAD")  # also for a monitor that comes later
+    assert "DEAD loop of c" in run().until_has("DEAD")  # also for a monitor that comes later
 
 
 def test_a_tardy_thread_is_named(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     beater, monitor = beating(child, 0.3), run()
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     beater.say("pause")
-    line = monitor.until("TARDY")
+    line = monitor.until_has("TARDY")
     quiet = r"([3-9]\d\d ms|\d[.\d]* s)"
     assert re.search(rf"TARDY loop of c \(pid \d+\): no beat for {quiet}, promised 300 ms; the process is ", line)
     beater.say("on")
-    assert "it was tardy" in monitor.until("BEATS loop of c")
+    assert "it was tardy" in monitor.until_has("BEATS loop of c")
     assert monitor.end() == 1
     assert len(monitor.accusations()) == 1
 
@@ -147,7 +125,7 @@ def test_a_promise_that_is_kept_is_no_fault(child: Callable[..., Child], run: Ca
     beating(child, 10)
     monitor = run()
     for _ in range(3):
-        monitor.until("beat.c.loop")
+        monitor.until_has("beat.c.loop")
     assert monitor.end() == 0
     assert monitor.accusations() == []
 
@@ -159,31 +137,33 @@ def test_a_long_interval_is_named_when_it_ends(child: Callable[..., Child], run:
     monitor = run("--threshold", "100")
     time.sleep(1.5)
     beater.say("on")
-    monitor.until("beat.c.loop")  # the interval before the first beat that the monitor saw is not known
-    assert not any("LATE" in line or " s" in line for line in monitor.seen), monitor.seen
+    monitor.until_has("beat.c.loop")  # the interval before the first beat that the monitor saw is not known
+    assert not any("LATE" in line or " s" in line for line in monitor.lines), monitor.lines
     beater.say("pause")
     time.sleep(0.5)
     beater.say("on")
-    assert re.search(r"loop of c \(pid \d+\): \d+ ms between two beats; the process is \w+, ", monitor.until("LATE"))
+    assert re.search(
+        r"loop of c \(pid \d+\): \d+ ms between two beats; the process is \w+, ", monitor.until_has("LATE")
+    )
     assert monitor.end() == 0
 
 
 def test_a_stopped_monitor_accuses_no_other(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     """The heartbeat pauses only while the monitor is stopped, and a little longer than that."""
     beater, monitor = beating(child, 0.6), run()
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     os.kill(monitor.process.pid, signal.SIGSTOP)
     beater.say("pause")
     time.sleep(1.2)
     os.kill(monitor.process.pid, signal.SIGCONT)
-    line = monitor.until("MONITOR itself")
+    line = monitor.until_has("MONITOR itself")
     beater.say("on")
     assert re.search(r"did not run for 1\.\d+ s: it was stopped by a signal; it judges no heartbeat", line)
-    monitor.until("beat.c.loop")
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     assert monitor.end() == 0
     assert monitor.accusations() == []
-    (whole,) = [line for line in monitor.seen[-3:] if "beat.c.loop" in line]
+    (whole,) = [line for line in monitor.lines[-3:] if "beat.c.loop" in line]
     assert whole.split()[-1] == "ms", whole  # no interval of the whole stop was recorded
 
 
@@ -192,10 +172,10 @@ def test_a_lock_proves_life_and_a_reused_pid_does_not(channel: Channel, run: Cal
     key = HEARTBEAT_KEY.pack(os.getpid(), 100_000_000, 1_000_000_000)
     channel.counters().allocate("old", layout.COUNTER_METADATA_TYPE_HEARTBEAT, key)
     monitor = run()
-    assert "another process has its pid now" in monitor.until("old of c")
+    assert "another process has its pid now" in monitor.until_has("old of c")
     monitor.end()
     with channel.publisher("alive"):
-        line = run().until("old of c")
+        line = run().until_has("old of c")
         assert "TARDY" in line
 
 
@@ -203,9 +183,9 @@ def test_a_replaced_channel_is_opened_again(child: Callable[..., Child], run: Ca
     monitor = run()
     time.sleep(0.5)
     with Channel.replace("c", "broadcast", capacity=4096, counters=4):
-        monitor.until("REPLACED c")
+        monitor.until_has("REPLACED c")
         beating(child)
-        monitor.until("beat.c.loop")
+        monitor.until_has("beat.c.loop")
 
 
 def test_it_writes_nothing(channel: Channel, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +198,7 @@ def test_it_writes_nothing(channel: Channel, folder: Path, capsys: pytest.Captur
 def test_read_permission_is_enough(child: Callable[..., Child], run: Callable[..., Running], folder: Path) -> None:
     beating(child)
     monitor = run()
-    monitor.until("beat.c.loop")
+    monitor.until_has("beat.c.loop")
     proc, ring = Path(f"/proc/{monitor.process.pid}"), str(folder / "c.ring")
     mapped = [line.split()[1] for line in (proc / "maps").read_text().splitlines() if line.endswith(ring)]
     assert mapped and set(mapped) == {"r--s"}
@@ -362,9 +342,9 @@ def test_a_side_that_stops_answering_is_named(run: Callable[..., Running]) -> No
     answering = subprocess.Popen([*CLI, "ping", "--answer"])
     try:
         monitor = run("--probe")
-        monitor.until("probe.one-way")
+        monitor.until_has("probe.one-way")
         os.kill(answering.pid, signal.SIGSTOP)
-        assert "NO ANSWER to a probe for 1" in monitor.until("NO ANSWER")
+        assert "NO ANSWER to a probe for 1" in monitor.until_has("NO ANSWER")
         assert monitor.end() == 1
     finally:
         answering.kill()
