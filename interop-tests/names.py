@@ -30,6 +30,7 @@ SUBJECTS = {
     "foreign_publisher": ("stock Agrona's bytes as the publisher", ALL),
     "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ALL),
     "golden": ("the golden files", ALL),
+    "golden_table": ("the golden files of tables", ("cpp",)),
     "golden_typed": ("the golden files of messages", ALL),
     "heartbeat": ("counters by which threads show that they run", ALL),
     "hostile": ("broken and hostile memory", ALL),
@@ -52,7 +53,15 @@ SUBJECTS = {
     "slots": ("names, kept, take, give back, no free slot", ALL),
     "stats": ("stats(): readers of a ring, what it costs", ALL),
     "survivors": ("what an operation leaves that fails or is disturbed, in one process", ALL),
+    "table": ("tables: verbs, options, errors, the index and its rebuild", ("cpp", "java")),
+    "table_copy": ("snapshot and grow", ("cpp", "java")),
+    "table_hostile": ("a table whose words are wrong", ("cpp", "java")),
+    "table_recovery": ("a table after a power loss; synced close", ("cpp", "java")),
+    "table_survivors": ("what is left of a table's writer that is killed or stopped", ("cpp", "java")),
+    "table_typed": ("values of a table that are messages of a schema", ("cpp", "java")),
+    "table_waiting": ("sleeping until a key or a table has changed", ("cpp", "java")),
     "typed": ("typed messages on a channel", ALL),
+    "typed_table": ("tables whose values are messages of a schema", ("java",)),
     "typed_service": ("requests and answers that are messages of a schema", ALL),
     "wait": ("wait strategies", ALL),
     "wait_cap": ("how long a sleep may last, and what is looked at then", ("cpp", "java")),
@@ -68,7 +77,7 @@ OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
     "java": r"channel_metrics|fuzz\w*|jar|liveness|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
     r"machine|nap|prefetch|service_stream|typed_random|wait_end",
-    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|typing",
+    "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|table(_\w+)?|typing",
 }
 
 

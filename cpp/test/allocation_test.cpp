@@ -114,4 +114,31 @@ TEST_F(Allocation, lossy_polls_jumps_and_owner_records_allocate_nothing) {
     EXPECT_EQ(lossy.lost_messages(0), 2000);
 }
 
+TEST_F(Allocation, reads_and_changes_of_a_table_allocate_nothing) {
+    flyring::TableOptions options;
+    options.capacity = 1000;
+    options.key = flyring::KeyType::integer;
+    options.value_bytes = 48;
+    flyring::Table table = flyring::Table::create("t", options);
+    flyring::TableWriter writer = table.writer();
+    std::byte value[48]{};
+    for (int key = 0; key < 1000; ++key) writer.put(key, value);
+    auto entry = table.entry(7);
+    std::size_t read = 0;
+    const long before = support::allocations();
+    for (int i = 0; i < 100'000; ++i) {
+        read += *table.get(i % 1000, flyring::MutableBytes(value));
+        read += *table.read(i % 1000, [](flyring::Bytes bytes) { return bytes.size(); });
+        read += *entry->get(flyring::MutableBytes(value));
+        writer.put(i % 1000, value);
+        writer.put(*entry, value);
+        writer.remove((i + 1) % 1000);
+        writer.put((i + 1) % 1000, value);
+    }
+    writer.close();
+    table.put(5, value);
+    EXPECT_EQ(support::allocations() - before, 0);
+    EXPECT_EQ(read, 3U * 48 * 100'000);
+}
+
 }  // namespace

@@ -3,31 +3,38 @@
 #define _GNU_SOURCE
 #include "arguments.h"
 #include "client.h"
+#include "hash.h"
 #include "look.h"
 #include "lossy.h"
 #include "sbe/sbe.h"
 #include "server.h"
 #include "subscriber.h"
+#include "table_types.h"
 #include "wait_set.h"
 #include "worker.h"
 
 #include <sys/vfs.h>
 
-/* CRC-32C (Castagnoli), reflected, bit by bit, which is fast enough for 4 KiB at each attach. */
 static PyObject *crc32c(PyObject *module, PyObject *data)
 {
     (void)module;
     Py_buffer view;
     if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    uint32_t crc = 0xffffffff;
-    for (Py_ssize_t i = 0; i < view.len; i++) {
-        crc ^= ((const uint8_t *)view.buf)[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ (0x82f63b78 & -(crc & 1));
-    }
+    uint32_t crc = crc_end(crc_add(CRC_BEGIN, view.buf, (size_t)view.len));
     PyBuffer_Release(&view);
-    return PyLong_FromUnsignedLong(crc ^ 0xffffffff);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+static PyObject *xxhash64(PyObject *module, PyObject *data)
+{
+    (void)module;
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    uint64_t hash = hash_of(view.buf, (size_t)view.len);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLongLong(hash);
 }
 
 static PyObject *file_system_type(PyObject *module, PyObject *fd)
@@ -79,6 +86,7 @@ static PyObject *register_this(PyObject *module, PyObject *ignored)
 
 static PyMethodDef functions[] = {
     {"crc32c", crc32c, METH_O, "crc32c(data) -> int"},
+    {"xxhash64", xxhash64, METH_O, "xxhash64(data) -> int: with seed 0, the hash of a table's key"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
      "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec 6.16)."},
@@ -114,32 +122,17 @@ static int execute(PyObject *module)
         PyErr_NoMemory();
         return -1;
     }
+    crc_load();
     loaded = true;
     /* A base type comes before its subtypes. */
     make_type *const makers[] = {
-        make_file_type,
-        make_held_type,
-        make_memory_type,
-        make_message_type,
-        make_publisher_type,
-        make_claim_type,
-        make_reader_type,
-        make_subscriber_type,
-        make_lossy_type,
-        make_worker_type,
-        make_job_type,
-        make_answer_type,
-        make_request_type,
-        make_server_type,
-        make_call_type,
-        make_client_type,
-        make_wait_set_type,
-        make_flyweight_type,
-        make_message_flyweight_type,
-        make_field_type,
-        make_layout_type,
-        make_group_type,
-        make_group_iterator_type,
+        make_file_type,        make_held_type,       make_memory_type,    make_message_type,
+        make_publisher_type,   make_claim_type,      make_reader_type,    make_subscriber_type,
+        make_lossy_type,       make_worker_type,     make_job_type,       make_answer_type,
+        make_request_type,     make_server_type,     make_call_type,      make_client_type,
+        make_wait_set_type,    make_table_view_type, make_table_type,     make_table_writer_type,
+        make_table_entry_type, make_table_wait_type, make_flyweight_type, make_message_flyweight_type,
+        make_field_type,       make_layout_type,     make_group_type,     make_group_iterator_type,
         make_dispatcher_type,
     };
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

@@ -20,6 +20,7 @@ import dead_queue
 import dead_service
 import newer
 import service_files
+import table_files
 import typed as messages
 from golden import Golden, dump, lines, pattern
 from simulation import MAJOR, MINOR
@@ -665,6 +666,7 @@ def all_files():
         files |= {name + ".ring": ring, name + ".json": dump(facts).encode()}
     for name, facts in (dead.files_of(Golden) | dead_queue.files_of(Golden) | dead_service.files_of(Golden)).items():
         files[name + ".json"] = lines(facts).encode()
+    tables = table_files.files()
     for path, content in files.items():
         folder = path.split("/")[0]
         assert (
@@ -672,7 +674,7 @@ def all_files():
             or not path.endswith(".ring")
             or version(content) == folder == CURRENT
         )
-    return files
+    return files | tables
 
 
 def version(ring):
@@ -682,9 +684,10 @@ def version(ring):
 def wrong_files(files):
     """Returns the errors in the existing files, a line each."""
     there = {str(p.relative_to(HERE)) for p in HERE.glob("*/*") if p.suffix in (".ring", ".json")}
+    there |= {str(p.relative_to(HERE)) for p in HERE.glob("table/*/*")}
     for name in sorted(there | set(files)):
         folder = name.split("/")[0]
-        if folder in (CURRENT, "newer", "refused", "dead"):
+        if folder in (CURRENT, "newer", "refused", "dead", "table"):
             if name not in files or name not in there or (HERE / name).read_bytes() != files[name]:
                 yield f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py, look at the difference"
         elif not re.fullmatch(r"\d+\.\d+", folder):
@@ -706,7 +709,7 @@ def main():
     if sys.argv[1:]:
         sys.exit(__doc__)
     for name, content in files.items():
-        (HERE / name).parent.mkdir(exist_ok=True)
+        (HERE / name).parent.mkdir(exist_ok=True, parents=True)
         (HERE / name).write_bytes(content)
     print(f"{len(files)} files, {sum(map(len, files.values()))} bytes")
     return 0

@@ -149,8 +149,9 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// Two cases. In a queue: send, claim, send_batch or flush would wait for a job that the calling thread itself works
-/// on, so the wait could never end. In a service: a client has as many calls under way as it may have.
+/// Three cases. In a table: a read could not end. In a queue: send, claim, send_batch or flush would wait for a job
+/// that the calling thread itself works on, so the wait could never end. In a service: a client has as many calls under
+/// way as it may have.
 class Busy : public FlyringError {
   public:
     explicit Busy(Holder holder) : FlyringError("busy", text(holder)), holder_(std::move(holder)) {}
@@ -160,7 +161,11 @@ class Busy : public FlyringError {
                                    "ends (a call that expired or was cancelled counts until the server answered it), "
                                    "or create the service with more"),
           outstanding_(outstanding) {}
-    /// In a queue: the caller's own worker. Empty in a service.
+    /// In a table: a read of one cell began again and again for a millisecond, because the cell kept changing.
+    Busy(const std::string& path, std::uint64_t cell)
+        : FlyringError("busy", "cell " + std::to_string(cell) + " of table " + path +
+                                   " changes faster than it can be read; read it again") {}
+    /// In a queue: the caller's own worker. Empty elsewhere.
     const std::optional<Holder>& holder() const noexcept { return holder_; }
     /// In a service: the number of calls under way. Otherwise 0.
     std::uint32_t outstanding() const noexcept { return outstanding_; }
@@ -293,7 +298,34 @@ class CorruptRing : public FlyringError, public detail::WithPosition, public det
           WithReason(std::move(reason)) {}
 };
 
-/// The file system has too little room (both numbers are bytes), or no counter is free (both numbers are counters).
+/// A table breaks a rule of the spec. Other cells stay usable.
+class CorruptTable : public FlyringError, public detail::WithPath, public detail::WithReason {
+  public:
+    CorruptTable(std::string path, std::int64_t cell, std::string reason)
+        : FlyringError("corrupt-table",
+                       (cell < 0 ? std::string("the control section") : "cell " + std::to_string(cell)) + " of table " +
+                           path + " is corrupt: " + reason + "; replace the table"),
+          WithPath(std::move(path)),
+          WithReason(std::move(reason)),
+          cell_(cell) {}
+    /// The number of the cell; -1: a word of the control section.
+    std::int64_t cell() const noexcept { return cell_; }
+
+  private:
+    std::int64_t cell_;
+};
+
+/// The machine stopped before the table was closed by a synced close, and no writer has mended it yet.
+class NeedsRecovery : public FlyringError, public detail::WithPath, public detail::WithReason {
+  public:
+    NeedsRecovery(std::string path, std::string reason)
+        : FlyringError("needs-recovery", "table " + path + " is of another boot: " + reason),
+          WithPath(std::move(path)),
+          WithReason(std::move(reason)) {}
+};
+
+/// The file system has too little room (both numbers are bytes), or no counter is free (both numbers are counters), or
+/// a table is full (both numbers are keys).
 class NoSpace : public FlyringError {
   public:
     NoSpace(const std::string& text, std::uint64_t needed, std::uint64_t free)
@@ -344,7 +376,7 @@ class NoFreeSlot : public FlyringError {
           kind_(std::move(kind)),
           slots_(slots),
           owners_(std::move(owners)) {}
-    /// "publisher" or "subscriber".
+    /// "publisher", "subscriber", or "writer" of a table.
     const std::string& kind() const noexcept { return kind_; }
     /// The number of slots of this kind in the channel.
     std::uint32_t slots() const noexcept { return slots_; }
@@ -363,6 +395,12 @@ class MessageTooLarge : public FlyringError {
     MessageTooLarge(std::uint64_t length, std::uint64_t limit)
         : FlyringError("too-large", "a message of " + std::to_string(length) + " bytes is too large, the limit is " +
                                         std::to_string(limit) + "; create the channel with a larger capacity"),
+          length_(length),
+          limit_(limit) {}
+    /// In a table: of a key or a value (`what`), or of a buffer that is shorter than the value.
+    MessageTooLarge(const std::string& what, std::uint64_t length, std::uint64_t limit)
+        : FlyringError("too-large", what + " of " + std::to_string(length) + " bytes is too large, the limit is " +
+                                        std::to_string(limit)),
           length_(length),
           limit_(limit) {}
     std::uint64_t length() const noexcept { return length_; }

@@ -382,3 +382,5 @@ inline flyring::sbe::TypedClaim<T> flyring::Publisher::try_claim(std::size_t var
     static_assert(T::sbeTemplateId() != 0, "a template whose id is 0 cannot be published: types are 1 or more");
     return {*this, variable_length};
 }
+
+#include "flyring/detail/table_typed.hpp"  // values of a table

@@ -32,11 +32,13 @@ from .errors import (
     ClosedError,
     CorruptHeaderError,
     CorruptRingError,
+    CorruptTableError,
     ExpiredError,
     FlyringError,
     InvalidArgumentError,
     IoError,
     MessageTooLargeError,
+    NeedsRecoveryError,
     NoFreeSlotError,
     NoSpaceError,
     NoSuchChannelError,
@@ -61,7 +63,11 @@ from .sender import Sender
 from .server import Held, Server
 from .stats import CounterStats, GateStats, HeartbeatStats, JobStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
-from .system import channel_path
+from .system import channel_path, table_path
+from .table import Table
+from .table_header import TableOptions
+from .table_stats import TableStats
+from .table_writer import Entry, TableWriter
 from .wait import Wait
 from .watchdog import Canary, Missed, Watchdog
 from .worker import Worker
@@ -87,10 +93,12 @@ __all__ = [
     "ClosedError",
     "CorruptHeaderError",
     "CorruptRingError",
+    "CorruptTableError",
     "Counter",
     "CounterStats",
     "Counters",
     "Delivery",
+    "Entry",
     "ExpiredError",
     "FlyringError",
     "GateStats",
@@ -108,6 +116,7 @@ __all__ = [
     "Message",
     "MessageTooLargeError",
     "Missed",
+    "NeedsRecoveryError",
     "NoFreeSlotError",
     "NoSpaceError",
     "NoSuchChannelError",
@@ -127,6 +136,10 @@ __all__ = [
     "Stats",
     "Subscriber",
     "SubscriberStats",
+    "Table",
+    "TableOptions",
+    "TableStats",
+    "TableWriter",
     "TimedOutError",
     "TruncatedError",
     "TwoThreadsError",
@@ -139,6 +152,7 @@ __all__ = [
     "WhenLapped",
     "Worker",
     "channel_path",
+    "table_path",
     "unlink",
 ]
 

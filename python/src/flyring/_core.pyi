@@ -15,6 +15,7 @@ _Get = TypeVar("_Get", covariant=True)
 _Set = TypeVar("_Set", contravariant=True)
 _Entry = TypeVar("_Entry", bound=Flyweight, covariant=True)
 _Message = TypeVar("_Message", bound=MessageFlyweight)
+_Result = TypeVar("_Result")
 
 class ArrayInterface(Protocol):
     """A numpy array or scalar. Needed because numpy declares its buffers to type checkers only since Python 3.12."""
@@ -26,6 +27,7 @@ Bytes: TypeAlias = Buffer | ArrayInterface
 """Anything with the buffer protocol."""
 
 def crc32c(data: Buffer, /) -> int: ...
+def xxhash64(data: Buffer, /) -> int: ...
 def file_system_type(fd: int, /) -> int: ...
 def register_waker() -> bool: ...
 def message_behind(message: Message, bytes: int, /) -> Message: ...
@@ -771,6 +773,138 @@ class Client:
     def _set_clock(self, monotonic: int, /) -> None: ...
     @property
     def _server_epoch(self) -> int: ...
+
+class Table:
+    """Reading a table, and changes that take the writer's slot for themselves (spec/table.md)."""
+
+    def __new__(
+        cls,
+        file: File,
+        memory: Memory,
+        shape: tuple[int, int, int, bool, int, int, int],
+        path: str,
+        wakes: bool,
+        writable: bool,
+        /,
+    ) -> Self: ...
+    @property
+    def closed(self) -> bool:
+        """True after ``close``, and in a forked child process."""
+
+    _ready: bool
+    @property
+    def _busy(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __getitem__(self, key: Any, /) -> bytes: ...
+    def __setitem__(self, key: Any, value: Bytes | MessageFlyweight, /) -> None: ...
+    def __delitem__(self, key: Any, /) -> None: ...
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Returns a copy of the key's value, or ``default`` if it is absent."""
+
+    def get_versioned(self, key: Any, /) -> tuple[bytes, int] | None:
+        """Returns the key's value and its version, or None."""
+
+    def read(self, key: Any, handler: Callable[[memoryview], _Result], /) -> _Result | None:
+        """Calls ``handler(value)`` with a memoryview of the value where it lies. Returns what the handler returned, or
+        None if the key is absent.
+
+        The handler may see a torn value, and is called again then; only its last call counts. The view is valid until
+        the handler returns: keeping a part of it raises ViewAliveError. Raises BusyError if the value changed for a
+        millisecond, faster than it could be read.
+        """
+
+    def put(self, key: Any, value: Bytes | MessageFlyweight, timeout: float | None = None) -> int:
+        """Puts a value: bytes, a buffer, or a typed message. Takes the writer's slot for this one change, and waits up
+        to ``timeout`` seconds (None: no limit) for it. Returns the new version.
+
+        Raises NoFreeSlotError at the time-out, NoSpaceError if the table is full, MessageTooLargeError,
+        AccessDeniedError if the table is read-only, and ChannelReplacedError if another table has the name.
+        """
+
+    def put_if_absent(self, key: Any, value: Bytes | MessageFlyweight, timeout: float | None = None) -> int:
+        """Like ``put``, but only if the key is absent. Returns the new version, or 0 if the key was there."""
+
+    def compare_and_put(
+        self, key: Any, version: int, value: Bytes | MessageFlyweight, timeout: float | None = None
+    ) -> int:
+        """Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."""
+
+    def remove(self, key: Any, timeout: float | None = None) -> bool:
+        """Removes a key, as ``put`` puts one. Returns whether it was there."""
+
+    def _attach(self, file: File, memory: Memory, shape: tuple[int, int, int, bool, int, int, int], /) -> None: ...
+    def _shut(self) -> None: ...
+    def _scan(self, cell: int, /) -> tuple[int, list[tuple[Any, bytes, int]]]: ...
+    def _version_of(self, key: Any, /) -> int: ...
+    def _wait_changed(self, key: Any, version: int, timeout: float | None, /) -> int: ...
+    def _recover(self, progress: Callable[[int, int], object] | None, /) -> int: ...
+    def _set_clean(self, clean: bool, /) -> None: ...
+    def _copy(self, to: Table, cell: int, /) -> int: ...
+
+class TableWriter:
+    def __new__(cls, table: Table, lock: File, /) -> Self: ...
+    @property
+    def closed(self) -> bool:
+        """True after ``close``, and in a forked child process."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of this owner of the slot."""
+
+    def __setitem__(self, key: Any, value: Bytes | MessageFlyweight, /) -> None: ...
+    def __delitem__(self, key: Any, /) -> None: ...
+    def put(self, key: Any, value: Bytes | MessageFlyweight) -> int:
+        """Puts a value: bytes, a buffer, or a typed message. Returns the new version.
+
+        Raises NoSpaceError if the table is full, MessageTooLargeError, and SlotLostError.
+        """
+
+    def put_if_absent(self, key: Any, value: Bytes | MessageFlyweight) -> int:
+        """Like ``put``, but only if the key is absent. Returns the new version, or 0 if the key was there."""
+
+    def compare_and_put(self, key: Any, version: int, value: Bytes | MessageFlyweight) -> int:
+        """Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."""
+
+    def remove(self, key: Any, /) -> bool:
+        """Removes a key. Returns whether it was there."""
+
+    def _clear(self, cell: int, /) -> tuple[int, int]: ...
+    def _take(self, held: bool, /) -> int: ...
+    def _move(self, lock: File, /) -> int: ...
+    def _shut(self) -> None: ...
+
+class TableEntry:
+    def __new__(cls, table: Table, key: Any, writer: TableWriter | None = None, /) -> Self: ...
+    @property
+    def key(self) -> Any:
+        """The key."""
+
+    @property
+    def version(self) -> int:
+        """The key's version; 0 if it is absent."""
+
+    @property
+    def _writer(self) -> TableWriter | None: ...
+    def get(self) -> bytes | None:
+        """Returns a copy of the key's value, or None if it is absent."""
+
+    def read(self, handler: Callable[[memoryview], _Result], /) -> _Result | None:
+        """Like ``Table.read``."""
+
+    def wait_changed(self, version: int, timeout: float | None = None) -> int:
+        """Like ``Table.wait_changed`` of this key."""
+
+    def put(self, value: Bytes | MessageFlyweight, /) -> int:
+        """Puts a value, of an entry that a TableWriter made. Returns the new version."""
+
+@final
+class TableWait:
+    def __new__(cls, table: Table, key: Any, version: int, /) -> Self: ...
+    def fileno(self) -> int: ...
+    def look(self) -> int | None: ...
+    def stop(self) -> None: ...
+    def _is_armed(self) -> bool: ...
 
 @final
 class WaitSet:

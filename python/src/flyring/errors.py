@@ -67,7 +67,12 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        super().__init__(f"there is no channel at {path}; create it first, or use open_or_create")
+        super().__init__(f"there is no {noun(path)} at {path}; create it first, or use open_or_create")
+
+
+def noun(path: str) -> str:
+    """Returns what a path names in a text."""
+    return "table" if path.endswith(".table") else "channel"
 
 
 def shortened(value: object) -> str:
@@ -86,8 +91,8 @@ class ChannelDiffersError(FlyringError):
         self.path, self.field = path, field
         self.expected, self.actual = shortened(expected), shortened(actual)
         super().__init__(
-            f"the channel at {path} has {field} = {self.actual}, but {self.expected} was asked for; "
-            "ask for the same, or replace the channel"
+            f"the {noun(path)} at {path} has {field} = {self.actual}, but {self.expected} was asked for; "
+            f"ask for the same, or replace the {noun(path)}"
         )
 
 
@@ -98,7 +103,7 @@ class NotAChannelError(FlyringError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
-        super().__init__(f"{path} is not a Flyring channel: {reason}")
+        super().__init__(f"{path} is not a Flyring {noun(path)}: {reason}")
 
 
 class VersionTooNewError(FlyringError):
@@ -130,7 +135,7 @@ class CorruptHeaderError(FlyringError):
 
     def __init__(self, path: str, field: str, reason: str) -> None:
         self.path, self.field = path, field
-        super().__init__(f"the header of {path} is corrupt: {field} {reason}; create the channel again")
+        super().__init__(f"the header of {path} is corrupt: {field} {reason}; create the {noun(path)} again")
 
 
 class CorruptRingError(FlyringError):
@@ -143,8 +148,35 @@ class CorruptRingError(FlyringError):
         super().__init__(f"ring {ring} is corrupt at position {position}: {reason}")
 
 
+class CorruptTableError(FlyringError):
+    """A word of a table is damaged (spec/table.md 10). Carries ``cell`` (-1: no cell's) and ``reason``."""
+
+    code = "corrupt-table"
+
+    def __init__(self, cell: int, reason: str) -> None:
+        self.cell, self.reason = cell, reason
+        where = f"cell {cell} of the table" if cell >= 0 else "the table"
+        super().__init__(f"{where} is corrupt: {reason}; read what is left with flyring table dump, and replace it")
+
+
+class NeedsRecoveryError(FlyringError):
+    """The table was last written in another boot and not closed in order (spec/table.md 9). Carries ``path``."""
+
+    code = "needs-recovery"
+
+    def __init__(self, path: str, checked: bool) -> None:
+        self.path = path
+        advice = (
+            "its next writer checks and mends it: take a writer"
+            if checked
+            else "it has no checksums, so its values cannot be told from torn ones: replace or unlink it"
+        )
+        super().__init__(f"the table at {path} was not closed before the machine went down; {advice}")
+
+
 class NoSpaceError(FlyringError, OSError):
-    """There is not enough space. Carries ``path``, ``needed``, ``free``, and their ``unit``: "bytes" or "counters"."""
+    """There is not enough space. Carries ``path``, ``needed``, ``free``, and their ``unit``: "bytes", "counters" or
+    "keys"."""
 
     code = "no-space"
     _errno = errno.ENOSPC
@@ -152,7 +184,9 @@ class NoSpaceError(FlyringError, OSError):
     def __init__(self, path: str, needed: int, free: int, unit: str = "bytes") -> None:
         self.path, self.needed, self.free, self.unit = path, needed, free, unit
         if unit == "bytes":
-            hint = "make the channel smaller, or its file system larger (docker run --shm-size)"
+            hint = f"make the {noun(path)} smaller, or its file system larger (docker run --shm-size)"
+        elif unit == "keys":
+            hint = "remove some, or grow the table"
         else:
             hint = "free some, or create the channel with more"
         super().__init__(f"no space in {path}: {needed} {unit} needed, {free} free; {hint}")
@@ -166,7 +200,7 @@ class UnsuitableFileSystemError(FlyringError, OSError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} cannot hold a channel: {reason}")
+        super().__init__(f"{path} cannot hold a {noun(path)}: {reason}")
 
 
 class AccessDeniedError(FlyringError, PermissionError):
@@ -194,8 +228,8 @@ class SlotOwner(NamedTuple):
 
 
 class NoFreeSlotError(FlyringError):
-    """No slot is free. Carries ``kind`` ("publisher" or "subscriber"), ``slots`` (how many there are), and ``owners``:
-    a SlotOwner for each wanted slot that is owned."""
+    """No slot is free. Carries ``kind`` ("publisher", "subscriber", or "writer" of a table), ``slots`` (how many there
+    are), and ``owners``: a SlotOwner for each wanted slot that is owned."""
 
     code = "no-free-slot"
 
@@ -239,14 +273,18 @@ class BackPressuredError(FlyringError):
 
 
 class BusyError(FlyringError):
-    """One of two causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
+    """One of three causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
     ``holder``, the thread's own worker. Or a client has as many calls under way as the service allows: carries
-    ``outstanding``, their number, and ``holder`` is None."""
+    ``outstanding``, their number, and ``holder`` is None. Or a table's cell changed all the time during a read: then
+    ``outstanding`` is 0, and ``holder`` is None."""
 
     code = "busy"
 
     def __init__(self, holder: Holder | None, outstanding: int = 0) -> None:
         self.holder, self.outstanding = holder, outstanding
+        if holder is None and outstanding == 0:
+            super().__init__("the value changed for a millisecond, faster than it could be read; read it again")
+            return
         if holder is None:
             super().__init__(
                 f"{outstanding} calls of this client are under way, which is the service's max_outstanding; poll, and "
@@ -318,12 +356,19 @@ class TimedOutError(FlyringError, TimeoutError):
 
 
 class MessageTooLargeError(FlyringError, ValueError):
-    """The message is longer than the ring allows. Carries ``length`` and ``limit``, in bytes of payload."""
+    """The message is longer than the ring allows, or the key or value is longer than the table allows. Carries
+    ``length`` and ``limit``, in bytes of payload."""
 
     code = "too-large"
 
-    def __init__(self, length: int, limit: int) -> None:
+    def __init__(self, length: int, limit: int, what: str = "message") -> None:
         self.length, self.limit = length, limit
+        if what != "message":
+            super().__init__(
+                f"a {what} of {length} bytes is too large: this table takes {limit}; "
+                f"shorten it, or create the table with greater {what}_bytes"
+            )
+            return
         super().__init__(
             f"a message of {length} bytes is too large: this channel takes {limit}; "
             "split it, or create the channel with a greater capacity"
@@ -405,8 +450,8 @@ class ChannelReplacedError(FlyringError):
     def __init__(self, path: str, channel_id: UUID) -> None:
         self.path, self.channel_id = path, channel_id
         super().__init__(
-            f"{path} is another channel now ({channel_id}): this one was replaced, and only the processes that have it "
-            "attached still use it; close it and open the name again"
+            f"{path} is another {noun(path)} now ({channel_id}): this one was replaced, and only the processes that "
+            "have it attached still use it; close it and open the name again"
         )
 
 

@@ -238,20 +238,7 @@ class Header:
 
         NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (for the first invalid field).
         """
-        if page[: len(MAGIC)] != MAGIC:
-            raise NotAChannelError(path, "it does not begin with the magic" if page else "it is empty")
-        check_version(page, path)
-        if len(page) < layout.HEADER_LENGTH:
-            raise TruncatedError(path, layout.HEADER_LENGTH, size)
-        (file_length,) = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)
-        if file_length > size:
-            raise TruncatedError(path, file_length, size)
-        if file_length != size:
-            raise CorruptHeaderError(path, "file_length", f"is {file_length}, but the file has {size} bytes")
-        (crc,) = struct.unpack_from("<I", page, layout.HEADER_CRC)
-        if crc != crc32c(page[: layout.HEADER_CRC_LENGTH]):
-            raise CorruptHeaderError(path, "crc", "does not match the header's bytes")
-        return cls._check_fields(page, file_length, path)
+        return cls._check_fields(page, check_page(page, size, path, MAGIC), path)
 
     @classmethod
     def _check_fields(cls, page: bytes, file_length: int, path: str) -> Header:
@@ -358,7 +345,29 @@ def may_be_foreign(header: Header) -> bool:
     return header.foreign is None or shape == ("inbox", 1, 1, 8)
 
 
-def check_version(page: bytes, path: str) -> None:
+def check_page(
+    page: bytes, size: int, path: str, magic: bytes, supported: int = layout.SUPPORTED_REQUIRED_FEATURES
+) -> int:
+    """Does checks 1 to 7 of spec/channel.md 3.3, which are the same for all types of file. Returns the file's length.
+    ``supported``: the required features that are known."""
+    if page[: len(magic)] != magic:
+        raise NotAChannelError(path, "it does not begin with the magic" if page else "it is empty")
+    check_version(page, path, supported)
+    if len(page) < layout.HEADER_LENGTH:
+        raise TruncatedError(path, layout.HEADER_LENGTH, size)
+    (file_length,) = struct.unpack_from("<q", page, layout.HEADER_FILE_LENGTH)
+    if file_length > size:
+        raise TruncatedError(path, file_length, size)
+    if file_length != size:
+        raise CorruptHeaderError(path, "file_length", f"is {file_length}, but the file has {size} bytes")
+    (crc,) = struct.unpack_from("<I", page, layout.HEADER_CRC)
+    if crc != crc32c(page[: layout.HEADER_CRC_LENGTH]):
+        raise CorruptHeaderError(path, "crc", "does not match the header's bytes")
+    assert isinstance(file_length, int)
+    return file_length
+
+
+def check_version(page: bytes, path: str, supported: int = layout.SUPPORTED_REQUIRED_FEATURES) -> None:
     """Does checks 3 and 4 of spec/channel.md 3.3, as far as the page has the bytes."""
     if len(page) >= layout.HEADER_MAJOR + 2:
         (major,) = struct.unpack_from("<H", page, layout.HEADER_MAJOR)
@@ -368,8 +377,8 @@ def check_version(page: bytes, path: str) -> None:
             raise CorruptHeaderError(path, "major", f"is {major}, which cannot be")
     if len(page) >= layout.HEADER_REQUIRED_FEATURES + 8:
         (features,) = struct.unpack_from("<Q", page, layout.HEADER_REQUIRED_FEATURES)
-        if features & ~layout.SUPPORTED_REQUIRED_FEATURES:
-            raise VersionTooNewError(path, "required_features", features, layout.SUPPORTED_REQUIRED_FEATURES)
+        if features & ~supported:
+            raise VersionTooNewError(path, "required_features", features, supported)
 
 
 def check_options(header: Header, given: Collection[str]) -> None:

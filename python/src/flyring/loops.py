@@ -89,6 +89,12 @@ class Readable:
             self._loop = loop
         return loop
 
+    def end(self) -> None:
+        """Forgets the descriptor, which its owner is about to close."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._loop = None
+
     def _on_readable(self, owner: Any) -> None:
         if owner._is_armed():
             return  # an old event: the owner has looked since and found nothing

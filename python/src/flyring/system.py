@@ -42,11 +42,20 @@ def channel_path(name: str | os.PathLike[str]) -> str:
 
     Raises InvalidArgumentError if it is neither a valid name nor a path.
     """
+    return path_of(name, ".ring")
+
+
+def table_path(name: str | os.PathLike[str]) -> str:
+    """Like ``channel_path``, for a table (spec/table.md 2)."""
+    return path_of(name, ".table")
+
+
+def path_of(name: str | os.PathLike[str], suffix: str) -> str:
     text = os.fspath(name)
     if "/" not in text:
         if not NAME.fullmatch(text):
             raise InvalidArgumentError("name", f"{text!r} must be 1 to 64 of A-Z a-z 0-9 . _ - (or a path, with a /)")
-        text = f"{os.environ.get('FLYRING_DIR') or default_folder()}/{text}.ring"
+        text = f"{os.environ.get('FLYRING_DIR') or default_folder()}/{text}{suffix}"
     if text.startswith("/"):
         return text
     try:
@@ -116,10 +125,17 @@ def open_file(path: str, read_only: bool = False) -> File:
 
 
 def create_file(
-    path: str, length: int, mode: int, any_file_system: bool, replace: bool, make: Callable[[File], None]
+    path: str,
+    length: int,
+    mode: int,
+    any_file_system: bool,
+    replace: bool,
+    make: Callable[[File], None],
+    synced: bool = False,
 ) -> None:
     """Makes a new file atomically: under its name there is a complete file or none (spec/channel.md 3.2).
-    ``make(file)`` fills the file and attaches to it before it gets the name.
+    ``make(file)`` fills the file and attaches to it before it gets the name. ``synced``: the file is written to the
+    disk before it gets its name, and then the name is.
 
     ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """
@@ -127,7 +143,7 @@ def create_file(
     if not replace and os.path.lexists(path):
         raise ChannelExistsError(path)
     folder, base = os.path.split(path)
-    unique = f"{folder}/.{base.removesuffix('.ring')}.{secrets.token_hex(8)}.tmp"
+    unique = f"{folder}/.{base.removesuffix('.ring').removesuffix('.table')}.{secrets.token_hex(8)}.tmp"
     named = True  # assumed until known, because an interrupt can come at any time
     try:
         file, named = open_new(folder, unique)
@@ -136,6 +152,8 @@ def create_file(
             check_file_system(file, path, any_file_system, read_only=False)
             reserve(file, length, path)
             make(file)
+            if synced:
+                os.fsync(file.fileno())
             if not named and not replace:
                 link(file, path)
                 return
@@ -147,6 +165,8 @@ def create_file(
                 named = False
             else:
                 os.link(unique, path)
+            if synced:
+                sync_folder(folder)
         except BaseException:
             file.close()
             raise
@@ -160,6 +180,15 @@ def create_file(
         if named:
             with contextlib.suppress(OSError):
                 os.unlink(unique)
+
+
+def sync_folder(folder: str) -> None:
+    """Writes the names of a folder to the disk."""
+    names = File(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(names.fileno())
+    finally:
+        names.close()
 
 
 def open_new(folder: str, unique: str) -> tuple[File, bool]:
@@ -220,8 +249,10 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
         )
 
 
-def remove(path: str, around: Callable[[], AbstractContextManager[None]]) -> None:
-    """Removes a channel's name (spec/channel.md 3.2), within ``around()``."""
+def remove(
+    path: str, around: Callable[[], AbstractContextManager[None]], magic: bytes = bytes.fromhex(layout.MAGIC_HEX)
+) -> None:
+    """Removes a channel's or table's name (spec/channel.md 3.2), within ``around()``."""
     check_folder(path, create=False)
     try:
         file = File(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -233,7 +264,7 @@ def remove(path: str, around: Callable[[], AbstractContextManager[None]]) -> Non
         raise failed("open", error, path) from error
     try:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-        if not regular or os.pread(file.fileno(), 8, 0) != bytes.fromhex(layout.MAGIC_HEX):
+        if not regular or os.pread(file.fileno(), 8, 0) != magic:
             raise NotAChannelError(path, "it does not begin with the magic; nothing was removed")
         with around():
             os.unlink(path)

@@ -17,10 +17,10 @@ constexpr std::array<std::uint32_t, 256> crc32c_table() noexcept {
     return table;
 }
 
-/// CRC-32C (Castagnoli) of `size` bytes.
-inline std::uint32_t crc32c(const std::byte* data, std::size_t size) noexcept {
+/// CRC-32C (Castagnoli) of `size` bytes. `before`: the CRC of the bytes in front of them, if there are any.
+inline std::uint32_t crc32c(const std::byte* data, std::size_t size, std::uint32_t before = 0) noexcept {
     static constexpr std::array<std::uint32_t, 256> table = crc32c_table();
-    std::uint32_t crc = 0xffffffffU;
+    std::uint32_t crc = ~before;
     for (std::size_t i = 0; i < size; ++i) {
         crc = (crc >> 8) ^ table[(crc ^ static_cast<std::uint32_t>(data[i])) & 0xff];
     }

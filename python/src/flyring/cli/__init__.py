@@ -18,6 +18,7 @@ from . import create as creating
 from . import metrics as measuring
 from . import monitor as monitoring
 from . import ping as pinging
+from . import table as tables
 from . import top as topping
 from .call import call
 from .check import check
@@ -94,6 +95,8 @@ def run(options: argparse.Namespace) -> int:
             return call(options)
         case "sbe":
             return sbe(options)
+        case "table":
+            return tables.table(options)
         case "create":
             return create(options)
         case "metrics":
@@ -200,5 +203,6 @@ def parser() -> argparse.ArgumentParser:
     measuring.add_arguments(
         line_command("metrics", "print statistics for Prometheus; status 1 if a channel is missing or not valid")
     )
+    tables.add_arguments(line_command("table", "show, read, write, check and copy tables"))
     add_arguments(line_command("sbe", "generate a Python module from an SBE schema, or check the schema"))
     return top

@@ -36,9 +36,24 @@ public final class BadMessageException extends FlyringException {
     }
 
     /**
+     * Creates the exception for a value of a table.
+     *
+     * @param template the template id of the table's values.
+     * @param reason what is wrong with the value, as the end of a sentence.
+     */
+    public BadMessageException(int template, String reason) {
+        super("bad-message", "The value is not the message of template " + template + " of its schema: " + reason
+            + ".");
+        this.ring = -1;
+        this.position = -1;
+        this.type = template;
+        this.reason = reason;
+    }
+
+    /**
      * The ring's index.
      *
-     * @return the index, from 0.
+     * @return the index, from 0; -1 for a value of a table.
      */
     public int ring() {
         return ring;

@@ -3,8 +3,8 @@ package io.flyring;
 
 /**
  * The verb cannot go on, and waiting would not help. Either there is no room for the message, and the job that holds
- * the publisher back is in the hand of the calling thread. Or a client has its largest number of calls under way. Code
- * {@code busy}.
+ * the publisher back is in the hand of the calling thread. Or a client has its largest number of calls under way. Or a
+ * table's value changed during each try to read it. Code {@code busy}.
  */
 public final class BusyException extends FlyringException {
     private static final long serialVersionUID = 1L;
@@ -18,6 +18,10 @@ public final class BusyException extends FlyringException {
         super("busy", message);
         this.holder = holder;
         this.outstanding = 0;
+    }
+
+    BusyException(String message) {
+        this(0, message);
     }
 
     BusyException(int outstanding, String message) {

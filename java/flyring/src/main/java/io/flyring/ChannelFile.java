@@ -332,6 +332,37 @@ final class ChannelFile implements AutoCloseable {
         return memory;
     }
 
+    /** Writes all that was changed to the disk. */
+    synchronized void sync() {
+        check("fsync", Sys.syncFile(open()), path);
+    }
+
+    /** The permission bits. */
+    synchronized int mode() {
+        open();
+        readStatus();
+        return status.getShort(Linux.STATX_MODE) & 0777;
+    }
+
+    /** Whether the file lies in memory, and so ends with the boot. */
+    synchronized boolean inMemory() {
+        long[] typeAndFree = new long[2];
+        check("fstatfs", Sys.fileSystem(open(), typeAndFree), path);
+        String name = FILE_SYSTEMS.get(typeAndFree[0]);
+        return "tmpfs".equals(name) || "ramfs".equals(name);
+    }
+
+    /** Writes the names in the folder of a path to the disk. */
+    static void syncFolder(String path) {
+        int folder = Sys.openFile(folder(path), Linux.O_RDONLY | Linux.O_DIRECTORY | Linux.O_CLOEXEC, 0);
+        check("open", folder, folder(path));
+        try {
+            check("fsync", Sys.syncFile(folder), folder(path));
+        } finally {
+            Sys.closeFile(folder);
+        }
+    }
+
     /** Replaces a mapping by private memory: a thread that still uses it reads zeros, and does not change the file. */
     synchronized void release(Memory memory) {
         memory.detach(path);

@@ -5,6 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
 
 /** Copies payloads into a ring. */
 final class Copy {
@@ -129,6 +130,23 @@ final class Copy {
             }
             for (; i < length; i++) {
                 target.putByte(index + i, source.getByte(offset + i));
+            }
+        }
+    }
+
+    /** Copies out of memory into any buffer; the caller has checked the target's bounds. */
+    static void to(Memory source, int index, MutableDirectBuffer target, int offset, int length) {
+        if (target instanceof PayloadBuffer ours) {
+            ours.memory().putBytes(ours.wrapAdjustment() + offset, source, index, length);
+        } else if (length > Memory.SMALL) {
+            target.putBytes(offset, source.shared(), index, length);
+        } else {
+            int i = 0;
+            for (; i <= length - Long.BYTES; i += Long.BYTES) {
+                target.putLong(offset + i, source.getLong(index + i));
+            }
+            for (; i < length; i++) {
+                target.putByte(offset + i, source.getByte(index + i));
             }
         }
     }

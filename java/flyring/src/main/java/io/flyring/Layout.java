@@ -56,6 +56,7 @@ final class Layout {
     static final long MAX_EPOCH = 4611686018427387904L;
     static final int SUCCESSOR_REPLACED = 1;
     static final int SUCCESSOR_UNLINKED = 2;
+    static final int SUCCESSOR_GROWN = 3;
     static final int COUNT_UNKNOWN = -1;
     static final int INBOX_SUBSCRIBERS = 1;
     static final int MIN_QUEUE_SLOTS = 2;
@@ -261,6 +262,7 @@ final class Layout {
     static final int TABLE_MAX_VALUE_BYTES = 16777216;
     static final int TABLE_MAX_CAPACITY = 1073741824;
     static final int TABLE_INTEGER_KEY_BYTES = 8;
+    static final int TABLE_DEFAULT_KEY_BYTES = 32;
     static final int TABLE_PIECE = 1073741824;
     static final int TABLE_BODY_ALIGNMENT = 64;
     static final int TABLE_MIN_ENTRIES = 16;

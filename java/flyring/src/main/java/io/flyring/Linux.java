@@ -62,6 +62,8 @@ final class Linux {
     static final int MAP_ANONYMOUS = 0x20;
     static final int MAP_NORESERVE = 0x4000;
 
+    static final int MS_SYNC = 4;
+
     static final int RLIMIT_FSIZE = 1;
 
     static final int MADV_POPULATE_READ = 22;

@@ -99,7 +99,11 @@ final class Lock implements AutoCloseable {
 
     /** Throws unless a lock taken through one description is seen through another (5.1, self-test). */
     static void selfTest(ChannelFile file, Header header, String path) {
-        long offset = header.controlOffset + Layout.CONTROL_LOCK_TEST;
+        selfTest(file, header.controlOffset + Layout.CONTROL_LOCK_TEST, path);
+    }
+
+    /** The same with the offset of the byte to lock. */
+    static void selfTest(ChannelFile file, long offset, String path) {
         try (Lock first = file.newLock(); Lock second = file.newLock()) {
             if (first.tryLock(offset) && !second.heldByAnother(offset)) {
                 throw new UnsuitableFileSystemException(path, "locks do not work", path

@@ -137,6 +137,11 @@ final class Memory {
         return buffer.duplicate();
     }
 
+    /** The buffer over this memory, for absolute accesses only: its position and limit must stay. */
+    ByteBuffer shared() {
+        return buffer;
+    }
+
     /** Brings all pages in, so that the first lap has no page faults. Does nothing if the kernel is too old. */
     void prefault() {
         if (capacity() > 0) {

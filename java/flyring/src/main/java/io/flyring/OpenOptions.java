@@ -4,8 +4,8 @@ package io.flyring;
 import java.util.Objects;
 
 /**
- * How {@link Channel#open(String, OpenOptions)} attaches, and what the channel must have. By default the channel only
- * has to be valid.
+ * How {@link Channel#open(String, OpenOptions)} and {@link Table#open(String, OpenOptions)} attach, and what the
+ * channel or table must have. By default it only has to be valid.
  */
 public final class OpenOptions {
     private static final int MOST = 0xffff;
@@ -93,17 +93,22 @@ public final class OpenOptions {
 
     /** Throws {@link ChannelDiffersException} unless the channel has the schema that these options ask for. */
     void check(Header header, String path) {
-        if (schema != null && header.schemaLength == 0) {
+        check(header.schemaLength, header.schemaId, header.schemaVersion, path);
+    }
+
+    /** The same for the schema of a channel or table. */
+    void check(long schemaLength, int schemaId, int schemaVersion, String path) {
+        if (schema != null && schemaLength == 0) {
             throw new ChannelDiffersException("schema", Integer.toString(schema.id()), "none", path
                 + " has no schema; one with the id " + schema.id() + " was asked for.");
         }
-        if (schema != null && header.schemaId != schema.id()) {
-            throw differs("schema_id", schema.id(), header.schemaId, path + " has the schema with the id "
-                + header.schemaId + "; that with the id " + schema.id() + " was asked for.");
+        if (schema != null && schemaId != schema.id()) {
+            throw differs("schema_id", schema.id(), schemaId, path + " has the schema with the id "
+                + schemaId + "; that with the id " + schema.id() + " was asked for.");
         }
-        if (header.schemaVersion < minSchemaVersion) {
-            throw differs("schema_version", minSchemaVersion, header.schemaVersion, path + " has version "
-                + header.schemaVersion + " of its schema; " + minSchemaVersion + " or newer was asked for.");
+        if (schemaVersion < minSchemaVersion) {
+            throw differs("schema_version", minSchemaVersion, schemaVersion, path + " has version "
+                + schemaVersion + " of its schema; " + minSchemaVersion + " or newer was asked for.");
         }
     }
 

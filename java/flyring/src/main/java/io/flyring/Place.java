@@ -20,8 +20,17 @@ final class Place {
     private Place() {
     }
 
-    /** The path that a name or a path stands for. */
+    /** The path that a channel's name or a path stands for. */
     static String path(String nameOrPath) {
+        return path(nameOrPath, ".ring");
+    }
+
+    /** The path of a table's name or a path (table.md 2). */
+    static String tablePath(String nameOrPath) {
+        return path(nameOrPath, ".table");
+    }
+
+    private static String path(String nameOrPath, String suffix) {
         if (nameOrPath == null) {
             throw new InvalidArgumentException("name", "There is no name.");
         }
@@ -32,7 +41,7 @@ final class Place {
             throw new InvalidArgumentException("name", "The name \"" + nameOrPath + "\" is neither a path, which has a"
                 + " / in it, nor 1 to 64 of the characters A-Z a-z 0-9 . _ -.");
         }
-        return folder() + "/" + nameOrPath + ".ring";
+        return folder() + "/" + nameOrPath + suffix;
     }
 
     private static String absolute(String path) {

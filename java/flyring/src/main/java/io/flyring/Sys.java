@@ -54,6 +54,10 @@ final class Sys {
 
     private static native int munmap(long address, long length);
 
+    private static native int msync(long address, long length, int flags);
+
+    private static native int fsync(int fd);
+
     private static native long pread(int fd, long target, long length, long offset);
 
     private static native long pwrite(int fd, long source, long length, long offset);
@@ -225,6 +229,16 @@ final class Sys {
 
     static int advise(long address, long length, int advice) {
         return result(madvise(new Pointer(address), length, advice));
+    }
+
+    /** Writes mapped pages to the disk; the address is a multiple of the page size. */
+    static int syncPages(long address, long length) {
+        return result(msync(address, length, Linux.MS_SYNC));
+    }
+
+    /** Writes a file, or a folder, to the disk. */
+    static int syncFile(int fd) {
+        return result(fsync(fd));
     }
 
     static long address(ByteBuffer direct) {

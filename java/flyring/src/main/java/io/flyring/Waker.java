@@ -31,6 +31,11 @@ final class Waker {
         static final boolean DONE = Sys.membarrier(Linux.MEMBARRIER_REGISTER_GLOBAL_EXPEDITED) == 0;
     }
 
+    /** Registers the process once; false if the sleepers' membarrier does not reach it. */
+    static boolean register() {
+        return Registration.DONE;
+    }
+
     /**
      * Registers the process, so create it before a slot is taken. With {@code wakes} false, registers and wakes
      * nothing.

@@ -48,6 +48,8 @@ final class Sys {
     private static final MethodHandle MMAP =
         longFunction("mmap", JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT, JAVA_LONG);
     private static final MethodHandle MUNMAP = function("munmap", JAVA_LONG, JAVA_LONG);
+    private static final MethodHandle MSYNC = function("msync", JAVA_LONG, JAVA_LONG, JAVA_INT);
+    private static final MethodHandle FSYNC = function("fsync", JAVA_INT);
     private static final MethodHandle PREAD = longFunction("pread", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle PWRITE = longFunction("pwrite", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle LSEEK = longFunction("lseek", JAVA_INT, JAVA_LONG, JAVA_INT);
@@ -282,6 +284,16 @@ final class Sys {
 
     static int advise(long address, long length, int advice) {
         return call((arena, errno) -> (int) MADVISE.invokeExact(errno, address, length, advice));
+    }
+
+    /** Writes mapped pages to the disk; the address is a multiple of the page size. */
+    static int syncPages(long address, long length) {
+        return call((arena, errno) -> (int) MSYNC.invokeExact(errno, address, length, Linux.MS_SYNC));
+    }
+
+    /** Writes a file, or a folder, to the disk. */
+    static int syncFile(int fd) {
+        return call((arena, errno) -> (int) FSYNC.invokeExact(errno, fd));
     }
 
     static long address(ByteBuffer direct) {

@@ -270,6 +270,51 @@ class AllocationTest {
         }
     }
 
+    @Test
+    void readingATableDoesNotAllocate() {
+        PayloadBuffer target = new PayloadBuffer();
+        target.wrap(ByteBuffer.allocateDirect(300));
+        PayloadBuffer array = new PayloadBuffer();
+        array.wrap(new byte[300]);
+        ValueHandler<Object> value = each -> {
+            sum += each.getInt(0);
+            return this;
+        };
+        try (Table table = Table.create(rings.path("l.table"), TableOptions.integer().capacity(1024).valueBytes(300));
+            Table texts = Table.create(rings.path("x.table"), TableOptions.text().capacity(100).valueBytes(8));
+            Table bytes = Table.create(rings.path("b.table"), TableOptions.bytes().capacity(100).valueBytes(8))) {
+            for (int i = 0; i < 1000; i++) {
+                table.put(i, target, 0, i % 3 == 0 ? 300 : 48);
+            }
+            texts.put("Müller", target, 0, 8);
+            PayloadBuffer key = new PayloadBuffer();
+            key.wrap(new byte[30]);
+            bytes.put(key, target, 0, 8);
+            Entry entry = table.entry(5);
+            assertNoBytes("get", i -> sum += table.get(i & 1023, target, 0));
+            assertNoBytes("get into an array", i -> sum += table.get(i & 1023, array, 0));
+            assertNoBytes("get of text", i -> sum += texts.get((i & 1) == 0 ? "Müller" : "none", target, 0));
+            assertNoBytes("get of bytes", i -> sum += bytes.get(key, target, 0));
+            assertNoBytes("read", i -> sum += table.read(i & 511, value) == null ? 0 : 1);
+            assertNoBytes("an entry", i -> sum += entry.get(target, 0) + entry.version());
+            try (TableWriter writer = table.writer()) {
+                assertNoBytes("put", i -> sum += writer.put(i & 1023, target, 0, 40));
+                assertNoBytes("put by an entry", i -> sum += writer.put(entry, target, 0, 40));
+                assertNoBytes("put and remove", i -> {
+                    sum += writer.put(999, target, 0, 300);
+                    writer.remove(999);
+                });
+            }
+            long made = allocated(i -> sum += table.getVersioned(5).version(), MESSAGES / 10);
+            assertTrue(made >= MESSAGES / 10 * 48L, "a versioned value is made: " + made);
+        }
+    }
+
+    private static void assertNoBytes(String what, Step step) {
+        long bytes = allocated(step);
+        assertTrue(bytes < 10_000, what + " allocated " + bytes + " bytes in " + MESSAGES + " calls");
+    }
+
     private void assertNothing(String what, Step step) {
         assertNothing(what, subscriber, handler, step);
     }

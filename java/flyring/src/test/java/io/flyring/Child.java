@@ -41,6 +41,7 @@ final class Child {
                 commitLater(Channel.open(arguments[1]).publisher("mortal"));
                 return;
             }
+            case "table-writer" -> writeTable(Table.open(arguments[1]));
             case "beat" -> beat(Channel.open(arguments[1]));
             case "watch" -> {
                 watch(Channel.open(arguments[1]));
@@ -101,6 +102,24 @@ final class Child {
         System.out.println("ready");
         if (System.in.read() == -1) {
             System.exit(0);
+        }
+    }
+
+    /** Puts and removes keys until it is killed. Each value is the same byte throughout. */
+    private static void writeTable(Table table) {
+        PayloadBuffer value = new PayloadBuffer();
+        value.wrap(new byte[200]);
+        try (TableWriter writer = table.writer("mortal", Duration.ofSeconds(20))) {
+            System.out.println("ready");
+            for (int i = 0; true; i++) {
+                int length = 100 + i % 100;
+                value.setMemory(0, length, (byte) i);
+                if (i % 5 == 4) {
+                    writer.remove(i % 7);
+                } else {
+                    writer.put(i % 7, value, 0, length);
+                }
+            }
         }
     }
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.abort;
 
-import java.io.File;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -20,27 +16,10 @@ class StoreByStoreTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    /** Runs a class with the store-counting classes of {@link Stores} first in the class path; returns its output. */
-    private List<String> run(Class<?> main, String... arguments) throws Exception {
-        Path classes = Files.createDirectory(rings.folder().resolve("counting"));
-        int stores = Stores.build(Rings.spec("../java/flyring/src/main").normalize(), classes);
-        assertTrue(stores > 20, "stores in the sources: " + stores);
-        ProcessBuilder builder = Rings.java(main, arguments);
-        List<String> command = builder.command();
-        int at = command.indexOf("-cp") + 1;
-        command.set(at, classes + File.pathSeparator + command.get(at));
-        Process child = builder.redirectErrorStream(true).start();
-        String output = new String(child.getInputStream().readAllBytes());
-        assertEquals(0, child.waitFor(), output);
-        // without the JVM's lines, and the warnings about objects that the child drops on purpose
-        return output.lines().filter(line -> !line.isEmpty() && !line.startsWith("WARNING")
-            && !line.contains("io.flyring.Seat ")).toList();
-    }
-
     @Test
     @Tag("long")
     void whateverStoreIsTheLastNothingIsLostTornOrStuck() throws Exception {
-        List<String> lines = run(StoreByStore.class, rings.folder().toString());
+        List<String> lines = Stores.run(rings, StoreByStore.class, rings.folder().toString());
         String last = lines.get(lines.size() - 1);
         System.out.println(last);
         assertTrue(last.startsWith("done: ") && lines.size() > 60, last);
@@ -53,7 +32,7 @@ class StoreByStoreTest {
     @Tag("long")
     @ValueSource(classes = {StoreByStoreJobs.class, StoreByStoreCalls.class})
     void whateverStoreIsTheLastNoJobIsLostAndEachCallEndsOnce(Class<?> what) throws Exception {
-        List<String> lines = run(what, rings.folder().toString());
+        List<String> lines = Stores.run(rings, what, rings.folder().toString());
         String last = lines.get(lines.size() - 1);
         System.out.println(last);
         assertTrue(last.startsWith("done: ") && lines.size() > 20, last);
@@ -65,7 +44,7 @@ class StoreByStoreTest {
 
     @Test
     void lengthCountsPublishedAndClaimedAreStoredInThisOrder() throws Exception {
-        List<String> lines = run(StoreOrder.class, rings.path("order.ring"));
+        List<String> lines = Stores.run(rings, StoreOrder.class, rings.path("order.ring"));
         System.out.println(lines);
         assertTrue(lines.size() == 1 && lines.get(0).startsWith("done: "), lines.toString());
     }
@@ -76,7 +55,7 @@ class StoreByStoreTest {
         if (states == null) {
             abort("needs -Dflyring.states=FOLDER, which interop-tests/steps writes with --states");
         }
-        List<String> lines = run(StoreStates.class, states, rings.path("states.ring"));
+        List<String> lines = Stores.run(rings, StoreStates.class, states, rings.path("states.ring"));
         lines.forEach(System.out::println);
         assertTrue(lines.size() > 25 && lines.get(lines.size() - 1).startsWith("done: "), lines.toString());
     }

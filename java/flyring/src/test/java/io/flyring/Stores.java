@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -115,5 +119,22 @@ final class Stores {
             throw new IllegalStateException("The compiler ended with status " + status + ".");
         }
         return stores;
+    }
+
+    /** Runs a class with the counting classes first in the class path; returns the lines that it prints. */
+    static List<String> run(Rings rings, Class<?> main, String... arguments) throws Exception {
+        Path classes = Files.createDirectory(rings.folder().resolve("counting"));
+        int stores = build(Rings.spec("../java/flyring/src/main").normalize(), classes);
+        assertTrue(stores > 20, "stores in the sources: " + stores);
+        ProcessBuilder builder = Rings.java(main, arguments);
+        List<String> command = builder.command();
+        int at = command.indexOf("-cp") + 1;
+        command.set(at, classes + File.pathSeparator + command.get(at));
+        Process child = builder.redirectErrorStream(true).start();
+        String output = new String(child.getInputStream().readAllBytes());
+        assertEquals(0, child.waitFor(), output);
+        // without the JVM's lines, and the warnings about objects that the child drops on purpose
+        return output.lines().filter(line -> !line.isEmpty() && !line.startsWith("WARNING")
+            && !line.contains("io.flyring.Seat ")).toList();
     }
 }

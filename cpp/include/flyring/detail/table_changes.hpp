@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "flyring/detail/crc32c.hpp"
+#include "flyring/detail/memory.hpp"
+#include "flyring/detail/table_view.hpp"
+#include "flyring/detail/waiting.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/span.hpp"
+
+// What the writer stores (spec/table.md 3 to 5 and 7). The slot's lock must be held.
+
+namespace flyring::detail {
+
+/// The CRC of a body (9): of key length and key, seq, length, and value.
+inline std::uint32_t body_crc(const std::byte* key, std::int32_t key_length, std::int64_t seq, const std::byte* value,
+                              std::int32_t length) noexcept {
+    std::byte number[8];
+    put(number, key_length);
+    std::uint32_t crc = crc32c(number, sizeof key_length);
+    crc = crc32c(key, static_cast<std::size_t>(key_length), crc);
+    put(number, seq);
+    crc = crc32c(number, sizeof seq, crc);
+    put(number, length);
+    crc = crc32c(number, sizeof length, crc);
+    return length > 0 ? crc32c(value, static_cast<std::size_t>(length), crc) : crc;
+}
+
+/// Copies bytes, and zeros up to a multiple of 8.
+inline void copy_padded(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+    if (size <= small) {
+        copy_small(to, from, size);
+    } else {
+        std::memcpy(to, from, size);
+    }
+    if (size % 8 != 0) std::memset(to + size, 0, 8 - size % 8);
+}
+
+/// Wakes the sleepers of a pair, if there are any (8). Not registered: a full fence comes first.
+inline void wake_pair(const WaitingWords& words, bool registered) noexcept {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (FLYRING_UNLIKELY(!registered)) full_fence();
+    if (FLYRING_LIKELY((load_relaxed(words.asleep) & 1) == 0)) return;
+    __atomic_fetch_and(words.asleep, ~std::uint32_t{1}, __ATOMIC_RELAXED);  // wake 1
+    __atomic_fetch_add(words.sequence, 1, __ATOMIC_RELEASE);                // wake 2; pairs with sleep 1
+    wake_sleepers(words.sequence, 1);                                       // wake 3
+}
+
+/// The words on which those sleep that wait for one cell.
+inline WaitingWords waiting_words(std::byte* cell) noexcept {
+    return {word_at<std::uint32_t>(cell, layout::TABLE_CELL_SEQUENCE),
+            word_at<std::uint32_t>(cell, layout::TABLE_CELL_ASLEEP)};
+}
+
+/// The changes of one writer.
+class TableChanges {
+  public:
+    explicit TableChanges(const TableFile& file)
+        : view_(file, file.mapping.data()),
+          slot_(file.slot()),
+          checked_(file.header.checked),
+          wakes_(file.wakes),
+          registered_(file.wakes && register_waker()) {}
+
+    const TableView& view() const noexcept { return view_; }
+    bool wakes() const noexcept { return wakes_; }
+    void set_epoch(std::int64_t epoch) noexcept { epoch_ = epoch; }
+    std::int64_t epoch() const noexcept { return epoch_; }
+    /// Before each change (4). Throws SlotLost.
+    [[gnu::always_inline]] inline void check_owner() const {
+        if (FLYRING_UNLIKELY(load_relaxed(slot_.epoch()) != epoch_)) throw SlotLost("writer", 0);
+    }
+
+    /// What must hold for a put.
+    struct Condition {
+        /// 0: the key must be absent. Empty: anything.
+        std::optional<std::int64_t> version;
+    };
+
+    /// Puts a value, and returns the new version; 0 if the condition does not hold. Throws SlotLost, CorruptTable,
+    /// NoSpace.
+    std::int64_t put(const HashedKey& key, Bytes value, const Condition& condition = {}) {
+        check_owner();
+        Seen seen;
+        const std::uint64_t number = view_.find(key, seen);
+        const std::int64_t has = number == no_cell ? 0 : seen.version;
+        if (condition.version && *condition.version != has) return 0;
+        const std::int64_t version = number == no_cell ? insert(key, value) : update(number, value);
+        rebuild();
+        return version;
+    }
+    /// Puts a value in a cell that holds the key; 0 if it does not any more.
+    std::int64_t put_at(std::uint64_t number, const HashedKey& key, Bytes value) {
+        check_owner();
+        const Seen seen = view_.read_key(number, key, [](const std::byte*, std::size_t) {});
+        if (!seen.same_key || !seen.live()) return 0;
+        const std::int64_t version = update(number, value);
+        rebuild();
+        return version;
+    }
+    /// Returns whether the key was there.
+    bool remove(const HashedKey& key) {
+        check_owner();
+        Seen seen;
+        const std::uint64_t number = view_.find(key, seen);
+        if (number == no_cell) return false;
+        remove_at(number, key);
+        rebuild();
+        return true;
+    }
+
+    /// Finishes what a dead writer has begun (5.1, take 3 and 4). Returns whether `changed` was stored. To be called
+    /// after the epoch was raised.
+    bool finish_intent() {
+        const std::uint64_t entry = load_relaxed(intent());
+        const std::uint64_t number = entry == 0 ? no_cell : view_.cell_of(entry);
+        if (number != no_cell) {
+            std::int64_t size = load_relaxed(intent_size());
+            if (!is_live(number)) {
+                bury(entry);
+                const std::uint32_t free = load_relaxed(top());
+                if (free != number + 1 && number < view_.fresh()) push(number);
+                size = wrapping_subtract(size, 1);
+            }
+            store_relaxed(this->size(), size);
+        }
+        const std::int64_t last = checked_stamp();
+        const bool told = load_relaxed(view_.changed()) != last;
+        compiler_fence();
+        if (told) store_release(view_.changed(), last);
+        if (entry != 0) store_release(intent(), std::uint64_t{0});
+        return told;
+    }
+
+    std::int64_t* stamp() const noexcept { return view_.control<std::int64_t>(layout::TABLE_CONTROL_STAMP); }
+    std::int64_t* size() const noexcept { return view_.control<std::int64_t>(layout::TABLE_CONTROL_SIZE); }
+    std::uint32_t* top() const noexcept { return view_.control<std::uint32_t>(layout::TABLE_CONTROL_TOP); }
+    std::uint32_t* fresh() const noexcept { return view_.control<std::uint32_t>(layout::TABLE_CONTROL_FRESH); }
+    std::uint64_t* intent() const noexcept { return view_.control<std::uint64_t>(layout::TABLE_CONTROL_INTENT); }
+    std::int64_t* intent_size() const noexcept {
+        return view_.control<std::int64_t>(layout::TABLE_CONTROL_INTENT_SIZE);
+    }
+    std::int64_t* rebuild_word() const noexcept { return view_.control<std::int64_t>(layout::TABLE_CONTROL_REBUILD); }
+    std::int64_t* filled(std::int64_t generation) const noexcept {
+        return view_.control<std::int64_t>((generation & 1) != 0 ? layout::TABLE_CONTROL_FILLED_OTHER
+                                                                 : layout::TABLE_CONTROL_FILLED);
+    }
+    bool is_live(std::uint64_t number) const noexcept {
+        const std::int64_t version = load_relaxed(view_.version(number));
+        return version > 0 &&
+               load_relaxed(word_at<std::int32_t>(view_.body(number, version), layout::TABLE_BODY_LENGTH)) >= 0;
+    }
+    /// The first cell that can be used, from this one on; the number of cells if there is none.
+    std::uint64_t next_usable(std::uint64_t number) const noexcept {
+        while (number < view_.cell_count() && !view_.usable(number)) ++number;
+        return number;
+    }
+    /// Puts a cell on top of the stack of free cells (5, remove 4).
+    void push(std::uint64_t number) noexcept {
+        store_relaxed(next(number), load_relaxed(top()));
+        compiler_fence();
+        store_relaxed(top(), static_cast<std::uint32_t>(number + 1));
+    }
+    std::uint32_t* next(std::uint64_t number) const noexcept {
+        return word_at<std::uint32_t>(view_.cell(number), layout::TABLE_CELL_NEXT);
+    }
+
+    /// Removes what lies in a live cell under this key.
+    void remove_at(std::uint64_t number, const HashedKey& key) {
+        const std::uint64_t entry = key.entry(number);
+        checked_stamp();
+        check_top();
+        store_relaxed(intent_size(), load_relaxed(size()));
+        compiler_fence();
+        store_release(intent(), entry);  // remove 1
+        compiler_fence();
+        write(number, nullptr, {}, layout::TABLE_REMOVED);  // remove 2
+        compiler_fence();
+        bury(entry);  // remove 3
+        compiler_fence();
+        push(number);  // remove 4
+        tell(number);
+        store_relaxed(size(), wrapping_subtract(load_relaxed(size()), 1));  // remove 5
+        compiler_fence();
+        store_release(intent(), std::uint64_t{0});
+    }
+
+  private:
+    std::int64_t checked_stamp() const {
+        const std::int64_t stamp = load_relaxed(this->stamp());
+        if (FLYRING_UNLIKELY(stamp < 0 || stamp >= layout::MAX_POSITION - 1)) {
+            view_.corrupt(no_cell, "stamp is out of range");
+        }
+        return stamp;
+    }
+    void check_top() const {
+        const std::uint32_t free = load_relaxed(top());
+        if (FLYRING_UNLIKELY(free != 0)) check_free(free - std::uint64_t{1}, "top");
+    }
+    /// Throws unless the cell may lie on the stack (10).
+    void check_free(std::uint64_t number, const char* word) const {
+        if (!view_.usable(number) || number >= view_.fresh()) {
+            view_.corrupt(no_cell, word[0] == 't' ? "top is no free cell" : "next is no free cell");
+        }
+        if (is_live(number)) view_.corrupt(number, "it is on the stack of free cells and holds a key");
+    }
+
+    std::int64_t update(std::uint64_t number, Bytes value) {
+        checked_stamp();
+        const std::int64_t version = write(number, nullptr, value, static_cast<std::int32_t>(value.size()));
+        tell(number);
+        return version;
+    }
+
+    std::int64_t insert(const HashedKey& key, Bytes value) {
+        checked_stamp();
+        const std::uint32_t free = load_relaxed(top());
+        std::uint64_t number;
+        std::uint32_t below = 0;
+        if (free != 0) {
+            number = free - std::uint64_t{1};
+            check_free(number, "top");
+            below = load_relaxed(next(number));
+            if (below != 0) check_free(below - std::uint64_t{1}, "next");
+        } else {
+            number = load_relaxed(fresh());
+            if (FLYRING_UNLIKELY(number >= view_.cell_count())) throw_full(number);
+            if (!view_.usable(number)) view_.corrupt(no_cell, "fresh is no usable cell");
+            if (is_live(number)) view_.corrupt(number, "it was never used and holds a key");
+        }
+        const std::int64_t generation = load_relaxed(view_.generation());
+        const bool both = is_moving();
+        std::uint64_t* const place = place_of(key.fingerprint, generation);
+        std::uint64_t* const other = both ? place_of(key.fingerprint, generation ^ 1) : nullptr;
+        if (place == nullptr || (both && other == nullptr)) view_.corrupt(no_cell, "the index has no empty entry");
+
+        const std::uint64_t entry = key.entry(number);
+        const std::int64_t size = wrapping_add(load_relaxed(this->size()), 1);
+        store_relaxed(intent_size(), size);
+        compiler_fence();
+        store_release(intent(), entry);  // insert 1
+        compiler_fence();
+        if (free != 0) {  // insert 2
+            store_relaxed(top(), below);
+        } else {
+            store_relaxed(fresh(), static_cast<std::uint32_t>(next_usable(number + 1)));
+        }
+        compiler_fence();
+        enter(place, entry, generation);  // insert 3
+        if (both) enter(other, entry, generation ^ 1);
+        compiler_fence();
+        const std::int64_t version = write(number, &key, value, static_cast<std::int32_t>(value.size()));  // insert 4
+        tell(number);
+        store_relaxed(this->size(), size);  // insert 5
+        compiler_fence();
+        store_release(intent(), std::uint64_t{0});
+        return version;
+    }
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_full(std::uint64_t fresh) const {
+        if (fresh > view_.cell_count()) view_.corrupt(no_cell, "fresh is out of range");
+        const std::string capacity = std::to_string(view_.file().header.capacity);
+        throw NoSpace(
+            "table " + view_.file().path + " is full: it has its " + capacity + " keys; remove some, or grow it", 1, 0);
+    }
+
+    /// Writes a body (3, write 1 to 5). `key`: of an insert, else null. `length`: of the value, or TABLE_REMOVED.
+    std::int64_t write(std::uint64_t number, const HashedKey* key, Bytes value, std::int32_t length) noexcept {
+        std::byte* const cell = view_.cell(number);
+        const std::int64_t stamp = load_relaxed(this->stamp()) + 1;
+        store_relaxed(this->stamp(), stamp);  // write 1
+        compiler_fence();
+        const std::int64_t version = stamp << 1 | (1 - (load_relaxed(view_.version(number)) & 1));
+        std::byte* const body = view_.body(number, version);
+        store_relaxed(word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ), std::int64_t{0});  // write 2
+        release_fence();                                                                      // pairs with read 4
+        if (key != nullptr) {                                                                 // write 3
+            store_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH),
+                          static_cast<std::int32_t>(key->size));
+            copy_padded(cell + layout::TABLE_CELL_KEY, key->data, key->size);
+        }
+        if (length > 0) copy_padded(body + layout::TABLE_BODY_VALUE, value.data(), value.size());
+        store_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH), length);
+        store_relaxed(word_at<std::uint32_t>(body, layout::TABLE_BODY_CRC), checked_ ? crc_of(cell, version) : 0);
+        compiler_fence();
+        store_relaxed(word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ), version);  // write 4
+        store_release(view_.version(number), version);                                // write 5; pairs with read 1
+        return version;
+    }
+    /// The CRC of the body that was just written.
+    std::uint32_t crc_of(const std::byte* cell, std::int64_t version) const noexcept {
+        const std::byte* body =
+            cell + view_.file().header.body_offset() + ((version & 1) != 0 ? view_.file().header.body_length() : 0);
+        const auto most = static_cast<std::int32_t>(view_.file().header.key_bytes);
+        const auto key_length = get<std::int32_t>(cell + layout::TABLE_CELL_KEY_LENGTH);
+        const auto length = get<std::int32_t>(body + layout::TABLE_BODY_LENGTH);
+        return body_crc(cell + layout::TABLE_CELL_KEY, key_length < 0 || key_length > most ? 0 : key_length, version,
+                        body + layout::TABLE_BODY_VALUE,
+                        std::min(length, static_cast<std::int32_t>(view_.file().header.value_bytes)));
+    }
+
+    /// Tells of the last change, and wakes (3, write 6).
+    void tell(std::uint64_t number) noexcept {
+        compiler_fence();
+        store_release(view_.changed(), load_relaxed(stamp()));
+        if (FLYRING_UNLIKELY(!wakes_)) return;
+        wake_pair(waiting_words(view_.cell(number)), registered_);
+        wake_pair(view_.file().data(), registered_);
+    }
+
+    // --- the index
+
+    bool is_moving() const noexcept {
+        const std::int64_t step = load_relaxed(rebuild_word());
+        const auto entries = static_cast<std::int64_t>(view_.entries());
+        return step > entries && step <= 2 * entries + 1;
+    }
+    /// Where a new entry goes: the first empty entry or tombstone. Null: there is none.
+    std::uint64_t* place_of(std::uint32_t fingerprint, std::int64_t generation) const noexcept {
+        std::uint64_t* const entries = view_.copy(generation);
+        std::uint64_t at = view_.home(fingerprint);
+        for (std::uint64_t looked = 0; looked < view_.entries(); ++looked, at = view_.after(at)) {
+            const std::uint64_t entry = load_relaxed(entries + at);
+            if (entry == 0 || entry == layout::TABLE_TOMBSTONE) return entries + at;
+        }
+        return nullptr;
+    }
+    void enter(std::uint64_t* place, std::uint64_t entry, std::int64_t generation) noexcept {
+        if (load_relaxed(place) == 0) {
+            store_relaxed(filled(generation), wrapping_add(load_relaxed(filled(generation)), 1));
+            compiler_fence();
+        }
+        store_release(place, entry);
+    }
+    /// Makes each place of an entry a tombstone: in the current copy, and while entries are moved in the other one.
+    void bury(std::uint64_t entry) noexcept {
+        const std::int64_t generation = load_relaxed(view_.generation());
+        bury_in(entry, generation);
+        if (is_moving()) bury_in(entry, generation ^ 1);
+    }
+    void bury_in(std::uint64_t entry, std::int64_t generation) noexcept {
+        std::uint64_t* const entries = view_.copy(generation);
+        std::uint64_t at = view_.home(static_cast<std::uint32_t>(entry >> 32));
+        for (std::uint64_t looked = 0; looked < view_.entries(); ++looked, at = view_.after(at)) {
+            const std::uint64_t there = load_relaxed(entries + at);
+            if (there == 0) return;
+            if (there == entry) store_release(entries + at, layout::TABLE_TOMBSTONE);  // pairs with find 2
+        }
+    }
+
+    /// A part of a rebuild (7), after each change.
+    [[gnu::always_inline]] inline void rebuild() {
+        const std::int64_t generation = load_relaxed(view_.generation());
+        const std::int64_t filled = load_relaxed(this->filled(generation));
+        const auto most = static_cast<std::int64_t>(view_.entries() - view_.entries() / 4);
+        if (FLYRING_UNLIKELY(filled > most || load_relaxed(rebuild_word()) != 0)) rebuild_steps();
+    }
+    [[gnu::cold, gnu::noinline]] void rebuild_steps() noexcept {
+        const auto entries = static_cast<std::int64_t>(view_.entries());
+        for (std::uint64_t step = 0; step < layout::TABLE_REBUILD_STEPS; ++step) {
+            const std::int64_t generation = load_relaxed(view_.generation());
+            const std::int64_t word = load_relaxed(rebuild_word());
+            compiler_fence();
+            if (word <= 0 || word > 2 * entries + 1) {
+                const std::int64_t used = load_relaxed(filled(generation));
+                if (used <= entries - entries / 4) {  // none is under way, although the word says so (10)
+                    if (word != 0) store_relaxed(rebuild_word(), std::int64_t{0});
+                    return;
+                }
+                release_fence();  // rebuild 0; pairs with find 5
+                store_relaxed(filled(generation ^ 1), std::int64_t{0});
+                compiler_fence();
+                store_relaxed(rebuild_word(), std::int64_t{1});
+            } else if (word <= entries) {  // rebuild 1
+                store_relaxed(view_.copy(generation ^ 1) + word - 1, std::uint64_t{0});
+                compiler_fence();
+                store_relaxed(rebuild_word(), word + 1);
+            } else if (word <= 2 * entries) {  // rebuild 2
+                move(load_relaxed(view_.copy(generation) + word - entries - 1), generation ^ 1);
+                compiler_fence();
+                store_relaxed(rebuild_word(), word + 1);
+            } else {  // rebuild 3
+                store_relaxed(rebuild_word(), std::int64_t{0});
+                compiler_fence();
+                store_release(view_.generation(), wrapping_add(generation, 1));  // pairs with find 1
+                return;
+            }
+        }
+    }
+    /// Copies an entry that leads to a cell into the other copy, unless it is there.
+    void move(std::uint64_t entry, std::int64_t generation) noexcept {
+        if (view_.cell_of(entry) == no_cell) return;
+        std::uint64_t* const entries = view_.copy(generation);
+        std::uint64_t at = view_.home(static_cast<std::uint32_t>(entry >> 32));
+        for (std::uint64_t looked = 0; looked < view_.entries(); ++looked, at = view_.after(at)) {
+            const std::uint64_t there = load_relaxed(entries + at);
+            if (there == entry) return;
+            if (there == 0) return enter(entries + at, entry, generation);
+        }
+    }
+
+    TableView view_;
+    SlotWords slot_;
+    std::int64_t epoch_ = 0;
+    bool checked_;
+    bool wakes_;
+    bool registered_;
+};
+
+}  // namespace flyring::detail

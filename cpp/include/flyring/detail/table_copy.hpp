@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "flyring/detail/table_changes.hpp"
+#include "flyring/detail/table_file.hpp"
+#include "flyring/detail/table_state.hpp"
+#include "flyring/detail/table_view.hpp"
+
+// Whole copies of a table: a snapshot, and a larger table in the place of this one (spec/table.md 7, 9).
+
+namespace flyring::detail {
+
+/// Fills a new table's file with keys. Nothing else knows this file yet.
+class TableBuilder {
+  public:
+    explicit TableBuilder(const TableFile& file) : file_(file), changes_(file), view_(changes_.view()) {}
+
+    /// Adds a key with its version. Of two values of one key, which a copy may meet while a writer works, the later one
+    /// stays.
+    void add(const std::string& key, const std::string& value, std::int64_t version) {
+        const HashedKey hashed(reinterpret_cast<const std::byte*>(key.data()), key.size());
+        std::uint64_t* const entries = view_.copy(0);
+        std::uint64_t at = view_.home(hashed.fingerprint);
+        for (;; at = view_.after(at)) {
+            const std::uint64_t entry = entries[at];
+            if (entry == 0) break;
+            if (entry >> 32 != hashed.fingerprint) continue;
+            const std::uint64_t number = view_.cell_of(entry);
+            if (!has_key(number, key)) continue;
+            if (*view_.version(number) < version) fill(number, key, value, version);
+            return;
+        }
+        if (fresh_ >= view_.cell_count()) throw_no_room();
+        fill(fresh_, key, value, version);
+        entries[at] = hashed.entry(fresh_);
+        fresh_ = changes_.next_usable(fresh_ + 1);
+        ++size_;
+    }
+
+    /// Stores the control words. `changed`: the last change of the table that was copied. Returns how many keys there
+    /// are.
+    std::uint64_t finish(std::int64_t changed) {
+        last_ = std::max(last_, changed);
+        store_relaxed(changes_.stamp(), last_);
+        store_relaxed(view_.changed(), last_);
+        store_relaxed(changes_.size(), static_cast<std::int64_t>(size_));
+        store_relaxed(changes_.fresh(), static_cast<std::uint32_t>(fresh_));
+        store_relaxed(changes_.filled(0), static_cast<std::int64_t>(size_));
+        return size_;
+    }
+
+  private:
+    bool has_key(std::uint64_t number, const std::string& key) const noexcept {
+        const std::byte* cell = view_.cell(number);
+        return get<std::int32_t>(cell + layout::TABLE_CELL_KEY_LENGTH) == static_cast<std::int32_t>(key.size()) &&
+               std::memcmp(cell + layout::TABLE_CELL_KEY, key.data(), key.size()) == 0;
+    }
+    void fill(std::uint64_t number, const std::string& key, const std::string& value, std::int64_t version) {
+        std::byte* const cell = view_.cell(number);
+        std::byte* const body = view_.body(number, version);
+        const auto key_length = static_cast<std::int32_t>(key.size());
+        const auto length = static_cast<std::int32_t>(value.size());
+        std::memset(cell, 0, file_.header.cell_stride());
+        put(cell + layout::TABLE_CELL_VERSION, version);
+        put(cell + layout::TABLE_CELL_KEY_LENGTH, key_length);
+        std::memcpy(cell + layout::TABLE_CELL_KEY, key.data(), key.size());
+        put(body + layout::TABLE_BODY_SEQ, version);
+        put(body + layout::TABLE_BODY_LENGTH, length);
+        std::memcpy(body + layout::TABLE_BODY_VALUE, value.data(), value.size());
+        if (file_.header.checked) {
+            put(body + layout::TABLE_BODY_CRC,
+                body_crc(cell + layout::TABLE_CELL_KEY, key_length, version, body + layout::TABLE_BODY_VALUE, length));
+        }
+        last_ = std::max(last_, version >> 1);
+    }
+    [[noreturn]] void throw_no_room() const {
+        throw NoSpace("table " + file_.path + " does not hold all keys; give it a larger capacity", size_ + 1,
+                      file_.header.capacity);
+    }
+
+    const TableFile& file_;
+    TableChanges changes_;
+    const TableView& view_;
+    std::uint64_t fresh_ = 0;
+    std::uint64_t size_ = 0;
+    std::int64_t last_ = 0;
+};
+
+/// Copies all keys into a new file. Returns how many.
+inline std::uint64_t copy_keys(const TableView& from, const TableFile& to) {
+    TableBuilder builder(to);
+    std::string key;
+    std::string value;
+    std::int64_t version = 0;
+    const std::uint64_t end = from.fresh();
+    for (std::uint64_t number = 0; number < end; ++number) {
+        if (from.usable(number) && from.read_any(number, key, value, version)) builder.add(key, value, version);
+    }
+    return builder.finish(std::max<std::int64_t>(load_acquire(from.changed()), 0));
+}
+
+/// A new file like this one, but for the capacity and the path.
+inline std::unique_ptr<NewTable> new_like(const TableFile& file, const std::string& path, std::uint64_t capacity,
+                                          bool same_checks) {
+    TableOptions options;
+    options.schema = file.schema;
+    options.any_file_system = true;
+    options.wake = file.wakes;
+    if (same_checks) options.checked = file.header.checked;
+    struct stat status{};
+    if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
+    options.mode = status.st_mode & 0777;
+    TableHeader header = file.header;
+    header.capacity = capacity;
+    return std::make_unique<NewTable>(path, header, options, file.environment);
+}
+
+/// Writes a whole copy to `path`, and returns how many keys it has (9).
+inline std::uint64_t snapshot_table(const TableView& from, const std::string& name) {
+    const std::string path = table_path(name);
+    const std::optional<TableHeader> there = table_at(path);
+    if (there && there->table_id == from.file().header.table_id) {
+        throw InvalidArgument("path", "it is the table itself; give the copy another name");
+    }
+    const std::unique_ptr<NewTable> made = new_like(from.file(), path, from.file().header.capacity, false);
+    const std::uint64_t keys = copy_keys(from, made->file);
+    mark_clean(made->file);
+    {
+        const TableSuccessor successor(name, layout::SUCCESSOR_REPLACED);  // of an older snapshot
+        made->replace();
+    }
+    sync_folder(made->file.path);
+    return keys;
+}
+
+/// Puts a larger table in the place of this one. The old slot is held. `held(grown)` takes the new slot, before the
+/// file has its name.
+template <typename Held>
+void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, Held&& held) {
+    if (capacity <= old.file.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
+        throw InvalidArgument("capacity", "it must be larger than it is (" + std::to_string(old.file.header.capacity) +
+                                              "), and at most 1073741824");
+    }
+    const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);
+    copy_keys(old.reader, made->file);
+    made->file.sync();
+    auto grown = std::make_unique<AttachedTable>(std::move(made->file), old.boot);
+    AttachedTable& at = *grown;
+    held(at);
+    store_relaxed(old.file.successor(), layout::SUCCESSOR_GROWN);
+    try {
+        made->replace();
+    } catch (...) {
+        store_relaxed(old.file.successor(), std::int32_t{0});
+        throw;
+    }
+    state.adopt_grown(std::move(grown));
+    wake_all(old.file.data());
+    sync_folder(at.file.path);
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "flyring/detail/table_changes.hpp"
+#include "flyring/detail/table_view.hpp"
+#include "flyring/errors.hpp"
+
+// After another boot (spec/table.md 9): what the disk holds is a mix of old and new pages, and bodies tell by their crc
+// whether they are whole. And the sync that saves all this.
+
+namespace flyring::detail {
+
+/// Mends a table after a power loss. Under the slot's lock. An object of this class does it once.
+class TableRecovery {
+  public:
+    TableRecovery(const TableFile& file, TableChanges& changes)
+        : file_(file),
+          changes_(changes),
+          view_(changes.view()),
+          live_(view_.cell_count()),
+          used_(view_.cell_count()),
+          most_(load_relaxed(changes.stamp())) {
+        if (most_ < 0 || most_ > layout::MAX_POSITION) most_ = 0;
+    }
+
+    void run(const RecoveryProgress& progress, const Uuid& boot) {
+        std::int64_t* const damaged_word = view_.control<std::int64_t>(layout::TABLE_CONTROL_DAMAGED);
+        clear_index();
+        std::int64_t damaged = 0;
+        for (std::uint64_t number = 0; number < view_.cell_count(); ++number) {
+            if (progress && number % interval == 0 && number != 0) progress(number, view_.cell_count());
+            if (view_.usable(number) && !mend(number)) ++damaged;
+        }
+        store_relaxed(damaged_word, damaged);
+        make_stack();
+        const std::int64_t stamp = most_ + static_cast<std::int64_t>(layout::TABLE_RECOVERY_JUMP);
+        if (stamp >= layout::MAX_POSITION - 1) view_.corrupt(no_cell, "stamp has reached its end");
+        store_relaxed(changes_.stamp(), stamp);
+        store_release(view_.changed(), stamp);
+        store_relaxed(changes_.intent(), std::uint64_t{0});
+        store_relaxed(changes_.intent_size(), std::int64_t{0});
+        file_.sync_control();
+        store_boot(file_, boot);
+        if (progress) progress(view_.cell_count(), view_.cell_count());
+    }
+
+    static void store_boot(const TableFile& file, const Uuid& boot) noexcept {
+        release_fence();
+        std::copy(boot.begin(), boot.end(), file.control() + layout::TABLE_CONTROL_BOOT_ID);
+    }
+
+  private:
+    static constexpr std::uint64_t interval = 65536;  // cells between two reports
+
+    void clear_index() noexcept {
+        for (const std::int64_t copy : {0, 1}) {
+            std::memset(view_.copy(copy), 0, view_.entries() * sizeof(std::uint64_t));
+            store_relaxed(changes_.filled(copy), std::int64_t{0});
+        }
+        store_relaxed(view_.generation(), std::int64_t{0});
+        store_relaxed(changes_.rebuild_word(), std::int64_t{0});
+        store_relaxed(changes_.size(), std::int64_t{0});
+    }
+
+    std::int64_t* seq(std::uint64_t number, std::int64_t body) const noexcept {
+        return word_at<std::int64_t>(view_.body(number, body), layout::TABLE_BODY_SEQ);
+    }
+    std::int32_t key_length(std::uint64_t number) const noexcept {
+        return load_relaxed(word_at<std::int32_t>(view_.cell(number), layout::TABLE_CELL_KEY_LENGTH));
+    }
+    HashedKey key(std::uint64_t number) const noexcept {
+        return {view_.cell(number) + layout::TABLE_CELL_KEY, static_cast<std::size_t>(key_length(number))};
+    }
+
+    /// The seq of a body that is whole; otherwise 0 (recover 1).
+    std::int64_t good(std::uint64_t number, std::int64_t body) const noexcept {
+        const std::byte* at = view_.body(number, body);
+        const std::int64_t seq = load_relaxed(this->seq(number, body));
+        const std::int32_t length = get<std::int32_t>(at + layout::TABLE_BODY_LENGTH);
+        const std::int32_t key = key_length(number);
+        if (seq <= 0 || (seq & 1) != body || length < layout::TABLE_REMOVED ||
+            length > static_cast<std::int32_t>(file_.header.value_bytes) || key < 0 ||
+            key > static_cast<std::int32_t>(file_.header.key_bytes)) {
+            return 0;
+        }
+        const std::uint32_t crc =
+            body_crc(view_.cell(number) + layout::TABLE_CELL_KEY, key, seq, at + layout::TABLE_BODY_VALUE, length);
+        return crc == get<std::uint32_t>(at + layout::TABLE_BODY_CRC) ? seq : 0;
+    }
+
+    /// Mends one cell. Returns false if it was damaged: it had a body, and none is whole.
+    bool mend(std::uint64_t number) {
+        const std::int64_t version = load_relaxed(view_.version(number));
+        if (version == 0 && load_relaxed(seq(number, 0)) == 0 && load_relaxed(seq(number, 1)) == 0) return true;
+        const std::int64_t bodies[] = {good(number, 0), good(number, 1)};
+        most_ = std::max(most_, std::max(bodies[0], bodies[1]) >> 1);
+        std::int64_t best = 0;
+        if (version != 0) best = bodies[version & 1] == version ? version : std::max(bodies[0], bodies[1]);  // 2
+        if (best == 0) {
+            drop(number);
+            return version == 0;
+        }
+        store_relaxed(view_.version(number), best);
+        used_[number] = true;
+        if (changes_.is_live(number)) add(number);
+        return true;
+    }
+    void drop(std::uint64_t number) {
+        store_relaxed(view_.version(number), std::int64_t{0});
+        store_relaxed(seq(number, 0), std::int64_t{0});
+        store_relaxed(seq(number, 1), std::int64_t{0});
+        used_[number] = live_[number] = false;
+    }
+
+    /// Adds a live cell to the index; of two cells with one key, the one with the larger stamp (recover 3).
+    void add(std::uint64_t number) {
+        const HashedKey key = this->key(number);
+        std::uint64_t* const entries = view_.copy(0);
+        std::uint64_t at = view_.home(key.fingerprint);
+        for (std::uint64_t looked = 0; looked < view_.entries(); ++looked, at = view_.after(at)) {
+            const std::uint64_t entry = load_relaxed(entries + at);
+            if (entry == 0) {
+                store_relaxed(entries + at, key.entry(number));
+                store_relaxed(changes_.filled(0), load_relaxed(changes_.filled(0)) + 1);
+                store_relaxed(changes_.size(), load_relaxed(changes_.size()) + 1);
+                live_[number] = true;
+                return;
+            }
+            const std::uint64_t other = view_.cell_of(entry);
+            if (entry >> 32 != key.fingerprint || !same_key(other, key)) continue;
+            if (load_relaxed(view_.version(other)) > load_relaxed(view_.version(number))) return drop(number);
+            drop(other);
+            store_relaxed(entries + at, key.entry(number));
+            live_[number] = true;
+            return;
+        }
+    }
+    bool same_key(std::uint64_t number, const HashedKey& key) const noexcept {
+        return static_cast<std::size_t>(key_length(number)) == key.size &&
+               same_bytes(view_.cell(number) + layout::TABLE_CELL_KEY, key.data, key.size);
+    }
+
+    /// Makes `fresh` and the stack anew: the lowest free cell is on top.
+    void make_stack() noexcept {
+        std::uint64_t fresh = view_.cell_count();
+        while (fresh > 0 && !used_[fresh - 1]) --fresh;
+        fresh = changes_.next_usable(fresh);
+        store_relaxed(changes_.fresh(), static_cast<std::uint32_t>(fresh));
+        store_relaxed(changes_.top(), std::uint32_t{0});
+        for (std::uint64_t number = fresh; number-- > 0;) {
+            if (view_.usable(number) && !live_[number]) changes_.push(number);
+        }
+    }
+
+    const TableFile& file_;
+    TableChanges& changes_;
+    const TableView& view_;
+    std::vector<bool> live_;
+    std::vector<bool> used_;  // a version that is not 0
+    std::int64_t most_;       // the largest stamp
+};
+
+/// Makes a table of another boot usable (5.1, take 2). Under the slot's lock. Throws NeedsRecovery if its values carry
+/// no crc.
+inline void take_over_boot(const TableFile& file, TableChanges& changes, const Uuid& boot,
+                           const RecoveryProgress& progress) {
+    if (!file.is_of_this_boot(boot)) {
+        if (file.is_clean()) {
+            TableRecovery::store_boot(file, boot);
+        } else if (!file.header.checked) {
+            throw NeedsRecovery(file.path,
+                                "its values carry no crc, so torn ones cannot be told; replace or unlink it");
+        } else {
+            TableRecovery(file, changes).run(progress, boot);
+        }
+    }
+    if (file.is_clean()) {
+        store_relaxed(word_at<std::int32_t>(file.control(), layout::TABLE_CONTROL_CLEAN), std::int32_t{0});
+        file.sync_control();
+    }
+}
+
+/// Marks a table as whole on the disk (9, close). Under the slot's lock.
+inline void mark_clean(const TableFile& file) {
+    file.sync();
+    store_relaxed(word_at<std::int32_t>(file.control(), layout::TABLE_CONTROL_CLEAN), std::int32_t{1});
+    file.sync_control();
+}
+
+}  // namespace flyring::detail

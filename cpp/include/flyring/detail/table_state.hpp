@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "flyring/detail/fork.hpp"
+#include "flyring/detail/table_changes.hpp"
+#include "flyring/detail/table_file.hpp"
+#include "flyring/detail/table_recover.hpp"
+#include "flyring/detail/table_view.hpp"
+#include "flyring/errors.hpp"
+
+// What a Table and the objects made from it share: the attached file, and the slot (spec/table.md 5.1).
+
+namespace flyring::detail {
+
+/// One attached file. After grow there are two: threads may still read the old one, which stays mapped until the close.
+struct AttachedTable {
+    AttachedTable(TableFile attached, const Uuid& current_boot)
+        : file(std::move(attached)), reader(file, file.readable.data()), boot(current_boot) {
+        if (file.read_only) return;
+        changes.emplace(file);
+        description = open_description(file.fd, file.path);
+    }
+    AttachedTable(const AttachedTable&) = delete;
+    AttachedTable& operator=(const AttachedTable&) = delete;
+
+    bool is_whole() const noexcept { return file.is_of_this_boot(boot) || file.is_clean(); }
+
+    TableFile file;
+    TableView reader;
+    std::optional<TableChanges> changes;  // of single changes; empty if the table is read-only
+    Fd description;                       // the lock of single changes
+    Uuid boot;
+};
+
+/// The lock on the slot, through a description that stays open. The destructor unlocks.
+class HeldSlot {
+  public:
+    HeldSlot(const Fd& description, std::uint64_t byte) noexcept : description_(&description), byte_(byte) {}
+    HeldSlot(HeldSlot&& other) noexcept
+        : description_(std::exchange(other.description_, nullptr)), byte_(other.byte_) {}
+    HeldSlot& operator=(HeldSlot&&) = delete;
+    ~HeldSlot() {
+        if (description_ != nullptr) unlock_byte(*description_, byte_);
+    }
+    /// The lock stays, and another object unlocks.
+    void keep() noexcept { description_ = nullptr; }
+
+  private:
+    const Fd* description_;
+    std::uint64_t byte_;
+};
+
+class TableWriterCore;
+
+class TableState final : public ForkAware {
+  public:
+    TableState(TableFile attached, RecoveryProgress progress)
+        : boot_(boot_id(attached.environment)), progress_(std::move(progress)) {
+        files_.push_back(std::make_unique<AttachedTable>(std::move(attached), boot_));
+        store_release(&current_, files_.back().get());
+        if (files_.back()->is_whole()) store_release(&ready_, files_.back().get());
+        enlist();
+    }
+    TableState(const TableState&) = delete;
+    TableState& operator=(const TableState&) = delete;
+    ~TableState() { delist(); }
+
+    /// The file to read from. Throws Closed, NeedsRecovery.
+    [[gnu::always_inline]] inline AttachedTable& to_read() {
+        AttachedTable* const at = load_acquire(&ready_);
+        if (FLYRING_LIKELY(at != nullptr && load_relaxed(at->file.successor()) != layout::SUCCESSOR_GROWN)) return *at;
+        return look();
+    }
+    /// Whatever its state.
+    AttachedTable& current() const noexcept { return *load_acquire(&current_); }
+    AttachedTable& to_write() {
+        check_open();
+        current().file.check_writable();
+        return current();
+    }
+    void check_open() const {
+        const char* why = load_relaxed(&why_closed_);
+        if (FLYRING_UNLIKELY(why != nullptr)) throw_closed(why);
+    }
+    void count_busy() noexcept { __atomic_fetch_add(&busy_, 1, __ATOMIC_RELAXED); }
+    std::uint64_t busy() const noexcept { return load_relaxed(&busy_); }
+
+    /// Does change(changes) under the slot, which it takes for this one change. Throws NoFreeSlot after the time-out.
+    template <typename Change>
+    auto single(std::chrono::nanoseconds timeout, Change&& change) {
+        return with_slot(timeout, [&](AttachedTable& at) { return change(*at.changes); });
+    }
+    /// The same, with the attached file.
+    template <typename Use>
+    auto with_slot(std::chrono::nanoseconds timeout, Use&& use) {
+        check_timeout(timeout);
+        to_write();
+        const Turn turn(*this, timeout);
+        for (;;) {
+            AttachedTable& at = to_write();
+            wait_for_slot(at, at.description, turn.deadline());
+            HeldSlot held(at.description, at.file.slot_lock());
+            if (!may_take(at)) continue;
+            take(at, *at.changes, nullptr);
+            return use(at);
+        }
+    }
+
+    /// Locks the slot of `at` through a description. Throws NoFreeSlot at the deadline.
+    void wait_for_slot(AttachedTable& at, const Fd& description, std::int64_t deadline) {
+        check_ours(description, "fcntl(F_OFD_SETLK)", at.file.path);
+        while (!lock_byte(description, at.file.slot_lock(), at.file.path)) {
+            const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+            if (now >= deadline) throw_not_free(at.file);
+            std::this_thread::sleep_for(Nanoseconds(std::min<std::int64_t>(1'000'000, deadline - now)));
+            check_open();
+        }
+    }
+    /// Whether the file may be written by the slot's new owner: it is still the table of its name. False: the table has
+    /// grown, so the caller begins again. Throws ChannelReplaced.
+    bool may_take(AttachedTable& at) {
+        const std::int32_t successor = load_relaxed(at.file.successor());
+        if (FLYRING_LIKELY(successor == 0)) return true;
+        const std::optional<TableHeader> now = find_replacement(at.file);
+        if (now && successor != layout::SUCCESSOR_GROWN) throw ChannelReplaced(at.file.path, now->table_id);
+        if (now) return !follow(at);
+        // grow holds the slot from this store to the rename: its process died in between.
+        if (successor == layout::SUCCESSOR_GROWN) store_relaxed(at.file.successor(), std::int32_t{0});
+        return true;
+    }
+    /// Becomes the slot's owner (5.1, take 2 to 4). `name`: of a held writer; null for a single change.
+    void take(AttachedTable& at, TableChanges& changes, const std::string* name) {
+        take_over_boot(at.file, changes, boot_, progress_);
+        const SlotWords slot = at.file.slot();
+        if (name != nullptr) {
+            changes.set_epoch(slot.take(*name, at.file.environment, changes.wakes(),
+                                        [&] { store_relaxed(slot.closed(), std::int32_t{0}); }));
+        } else {
+            const std::int64_t epoch = next_epoch(load_relaxed(slot.epoch()));
+            store_relaxed(slot.wakes(), changes.wakes() ? epoch : 0);
+            compiler_fence();
+            store_release(slot.epoch(), epoch);
+            changes.set_epoch(epoch);
+        }
+        compiler_fence();
+        if (changes.finish_intent() || name != nullptr) wake_all(at.file.data());
+    }
+
+    /// Attaches the larger file that has the table's name by now. Returns whether there is one.
+    bool follow(AttachedTable& old) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        check_open();
+        if (&current() != &old) return true;
+        const std::optional<TableHeader> now = find_replacement(old.file);
+        const TableHeader& was = old.file.header;
+        if (!now || now->key_type != was.key_type || now->key_bytes != was.key_bytes ||
+            now->value_bytes != was.value_bytes || now->schema_id != was.schema_id) {
+            return false;
+        }
+        OpenTableOptions options;
+        options.read_only = old.file.read_only;
+        options.any_file_system = true;
+        options.wake = old.file.wakes;
+        try {
+            adopt(std::make_unique<AttachedTable>(open_table(old.file.path, options, old.file.environment), boot_));
+        } catch (const FlyringError&) {
+            return false;  // its name changes again; the next look finds out
+        }
+        return true;
+    }
+    /// Makes a file that this process has just made the current one.
+    AttachedTable& adopt_grown(std::unique_ptr<AttachedTable> grown) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return adopt(std::move(grown));
+    }
+
+    /// Calls use(), with fork and close kept out.
+    template <typename Use>
+    decltype(auto) with_lock(Use&& use) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        check_open();
+        return use();
+    }
+    void enter(TableWriterCore& writer) { writers_.push_back(&writer); }
+    void leave(TableWriterCore& writer) noexcept {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        writers_.erase(std::remove(writers_.begin(), writers_.end(), &writer), writers_.end());
+    }
+
+    /// Closes the table and its writers. Threads that still read see zeros, and then that it is closed.
+    void close(bool sync);
+
+    /// How the writer's slot is taken, as an error.
+    [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_free(const TableFile& file) {
+        std::vector<SlotOwner> owners;
+        SlotFields fields;
+        std::string who = "another process";
+        if (read_fields(file.slot(), fields)) {
+            owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
+            if (fields.pid != 0) {
+                who = "process " + std::to_string(fields.pid);
+                if (!owners[0].name.empty()) who += " '" + owners[0].name + "'";
+            }
+        }
+        throw NoFreeSlot(file.path, "writer", 1, std::move(owners),
+                         "the writer's slot is taken, last by " + who + "; wait longer, or close that writer");
+    }
+
+  private:
+    /// One single change of this process at a time: they share a lock description.
+    class Turn {
+      public:
+        Turn(TableState& state, std::chrono::nanoseconds timeout)
+            : state_(state), deadline_(later(clock_ns(CLOCK_MONOTONIC), timeout.count())) {
+            const char* const self = &thread_mark;
+            const char* has = nullptr;
+            while (!__atomic_compare_exchange_n(&state_.changing_, &has, self, false, __ATOMIC_ACQUIRE,
+                                                __ATOMIC_RELAXED)) {
+                if (has == self) throw TwoThreads("table " + state_.current().file.path);
+                has = nullptr;
+                if (clock_ns(CLOCK_MONOTONIC) >= deadline_) throw_not_free(state_.current().file);
+                std::this_thread::sleep_for(std::chrono::microseconds(50));
+            }
+        }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+        ~Turn() { __atomic_store_n(&state_.changing_, static_cast<const char*>(nullptr), __ATOMIC_RELEASE); }
+        std::int64_t deadline() const noexcept { return deadline_; }
+
+      private:
+        TableState& state_;
+        std::int64_t deadline_;
+    };
+
+    AttachedTable& adopt(std::unique_ptr<AttachedTable> next) {
+        files_.push_back(std::move(next));
+        AttachedTable* const at = files_.back().get();
+        store_release(&current_, at);
+        store_release(&ready_, at->is_whole() ? at : nullptr);
+        return *at;
+    }
+    /// The slow path of to_read.
+    [[gnu::cold, gnu::noinline]] AttachedTable& look() {
+        check_open();
+        AttachedTable& at = current();
+        if (load_relaxed(at.file.successor()) == layout::SUCCESSOR_GROWN) (void)follow(at);
+        AttachedTable& now = current();
+        if (load_acquire(&ready_) == &now) return now;
+        if (!now.is_whole()) {
+            throw NeedsRecovery(now.file.path,
+                                "the machine stopped before it was closed; open it for writing and take "
+                                "a writer, which mends it");
+        }
+        acquire_fence();  // pairs with the release of store_boot
+        const std::lock_guard<std::mutex> guard(mutex_);
+        check_open();
+        if (&current() == &now) store_release(&ready_, &now);
+        return now;
+    }
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_closed(const char* why) const {
+        throw Closed("table " + current().file.path + " is used " + why);
+    }
+
+    void before_fork() noexcept override { mutex_.lock(); }
+    void after_fork() noexcept override { mutex_.unlock(); }
+    inline void lost_by_fork() noexcept override;
+
+    void end(const char* why) noexcept {
+        store_relaxed(&why_closed_, why);
+        store_release(&ready_, static_cast<AttachedTable*>(nullptr));
+    }
+    void detach() noexcept {
+        for (const auto& at : files_) {
+            at->file.mapping.detach();
+            at->file.readable.detach();
+        }
+    }
+
+    static inline thread_local char thread_mark = 0;
+
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<AttachedTable>> files_;  // the last one is current
+    std::vector<TableWriterCore*> writers_;
+    AttachedTable* current_ = nullptr;
+    AttachedTable* ready_ = nullptr;  // null: closed, or of another boot and not mended yet
+    const char* changing_ = nullptr;  // the thread that does a single change
+    const char* why_closed_ = nullptr;
+    std::uint64_t busy_ = 0;
+    Uuid boot_;
+    RecoveryProgress progress_;
+};
+
+/// A writer that holds the slot. One thread at a time may use it.
+class TableWriterCore {
+  public:
+    TableWriterCore(std::shared_ptr<TableState> state, const std::string& name, std::chrono::nanoseconds timeout)
+        : state_(std::move(state)), name_(name) {
+        if (!name.empty()) check_name("name", name);
+        check_timeout(timeout);
+        state_->to_write();
+        state_->with_lock([&] { state_->enter(*this); });
+        try {
+            take(later(clock_ns(CLOCK_MONOTONIC), timeout.count()));
+        } catch (...) {
+            lock_.release();
+            state_->leave(*this);
+            throw;
+        }
+    }
+    TableWriterCore(const TableWriterCore&) = delete;
+    TableWriterCore& operator=(const TableWriterCore&) = delete;
+    ~TableWriterCore() {
+        close();
+        state_->leave(*this);
+    }
+
+    /// Does change(changes). Throws Closed, TwoThreads, ChannelReplaced once.
+    template <typename Change>
+    [[gnu::always_inline]] inline auto change(Change&& change) {
+        const Use use(*this);
+        if (FLYRING_UNLIKELY(load_relaxed(at_->file.successor()) != successor_)) look_for_successor();
+        return change(*changes_);
+    }
+    /// The same, with the attached file.
+    template <typename Do>
+    auto with_slot(Do&& what) {
+        return change([&](TableChanges& changes) {
+            changes.check_owner();
+            return what(*at_);
+        });
+    }
+
+    /// Goes on in the larger file, whose slot this writer has taken.
+    void move_to(AttachedTable& grown, SlotLock lock) {
+        changes_.emplace(grown.file);
+        state_->take(grown, *changes_, &name_);
+        at_ = &grown;
+        successor_ = 0;
+        lock_ = std::move(lock);  // unlocks the old slot
+    }
+
+    void close() noexcept {
+        if (!is_open()) return;
+        give_back();
+        end("after close");
+        lock_.release();
+    }
+    /// The stores of a close.
+    void give_back() noexcept {
+        const SlotWords slot = at_->file.slot();
+        if (load_relaxed(slot.epoch()) == changes_->epoch()) store_release(slot.closed(), std::int32_t{1});
+    }
+    void end(const char* why) noexcept { store_relaxed(&why_closed_, why); }
+    /// Unlocks. Nothing is stored after this.
+    void release() noexcept { lock_.release(); }
+    void abandon(const char* why) noexcept {
+        if (is_open()) end(why);
+        lock_.abandon();
+    }
+
+    /// Whether it has the slot.
+    bool is_open() const noexcept { return load_relaxed(&why_closed_) == nullptr; }
+    const std::string& name() const noexcept { return name_; }
+    std::int64_t epoch() const noexcept { return changes_->epoch(); }
+    TableState& state() const noexcept { return *state_; }
+
+  private:
+    void take(std::int64_t deadline) {
+        for (;;) {
+            AttachedTable& at = state_->to_write();
+            state_->with_lock([&] {  // so that a forked child knows of the description
+                lock_ = SlotLock(open_description(at.file.fd, at.file.path), at.file.slot_lock());
+            });
+            state_->wait_for_slot(at, lock_.description(), deadline);
+            if (!state_->may_take(at)) continue;
+            changes_.emplace(at.file);
+            state_->take(at, *changes_, &name_);
+            at_ = &at;
+            end(nullptr);
+            return;
+        }
+    }
+
+    class Use {
+      public:
+        explicit Use(TableWriterCore& core) : core_(core) {
+            const char* why = load_relaxed(&core.why_closed_);
+            if (FLYRING_UNLIKELY(why != nullptr)) core.throw_closed(why);
+            if (FLYRING_UNLIKELY(load_relaxed(&core.in_use_))) {
+                throw TwoThreads("the writer of table " + core.at_->file.path);
+            }
+            store_relaxed(&core.in_use_, true);
+        }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+        ~Use() { store_relaxed(&core_.in_use_, false); }
+
+      private:
+        TableWriterCore& core_;
+    };
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_closed(const char* why) const {
+        throw Closed("a writer of table " + at_->file.path + " is used " + why);
+    }
+    [[gnu::cold, gnu::noinline]] void look_for_successor() {
+        successor_ = load_relaxed(at_->file.successor());
+        const std::optional<TableHeader> now = find_replacement(at_->file);
+        if (now) throw ChannelReplaced(at_->file.path, now->table_id);
+        if (successor_ != layout::SUCCESSOR_UNLINKED) successor_ = 0;  // its name is about to change: look again
+    }
+
+    std::shared_ptr<TableState> state_;
+    AttachedTable* at_ = nullptr;
+    std::optional<TableChanges> changes_;
+    SlotLock lock_;
+    std::string name_;
+    std::int32_t successor_ = 0;
+    bool in_use_ = false;
+    const char* why_closed_ = "before it has the slot";  // null: it is open
+};
+
+inline void TableState::lost_by_fork() noexcept {
+    const char* const why = "in a forked child; open it again there";
+    for (TableWriterCore* writer : writers_) writer->abandon(why);
+    if (load_relaxed(&why_closed_) != nullptr) return;
+    end(why);
+    for (const auto& at : files_) {
+        at->description.reset();
+        at->file.fd.reset();
+    }
+    detach();
+}
+
+inline void TableState::close(bool sync) {
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        if (load_relaxed(&why_closed_) != nullptr) return;
+    }
+    if (load_relaxed(&changing_) == &thread_mark) {
+        throw ViewAlive("table " + current().file.path + " cannot be closed inside a handler of its own");
+    }
+    bool by_own_writer = false;
+    if (sync) {
+        to_write();
+        by_own_writer = with_lock([&] {
+            return std::any_of(writers_.begin(), writers_.end(), [](auto* writer) { return writer->is_open(); });
+        });
+        if (!by_own_writer) {
+            try {
+                with_slot(std::chrono::nanoseconds::zero(), [](AttachedTable& at) { mark_clean(at.file); });
+            } catch (const NoFreeSlot&) {
+                current().file.sync();  // another process writes: it closes after this one
+            }
+        }
+    }
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (load_relaxed(&why_closed_) != nullptr) return;
+    std::vector<TableWriterCore*> open;
+    for (TableWriterCore* writer : writers_) {
+        if (writer->is_open()) open.push_back(writer);
+    }
+    for (TableWriterCore* writer : open) {
+        writer->give_back();
+        writer->end("after close");
+    }
+    end("after close");
+    std::exception_ptr failed;
+    try {
+        if (by_own_writer) mark_clean(current().file);
+    } catch (...) {
+        failed = std::current_exception();
+    }
+    wake_sleepers(current().file.data().sequence, 1);  // no store: the file stays as it is
+    // Another thread may be in the middle of a verb: the file is out of its reach before a lock is released.
+    detach();
+    for (TableWriterCore* writer : writers_) writer->release();
+    for (const auto& at : files_) {
+        unlock_byte(at->description, at->file.slot_lock());
+        at->description.reset();
+        at->file.fd.reset();
+    }
+    if (failed) std::rethrow_exception(failed);
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "flyring/detail/table_state.hpp"
+#include "flyring/detail/table_view.hpp"
+#include "flyring/detail/waiting.hpp"
+#include "flyring/errors.hpp"
+
+// Sleeping until a key or the table has changed (spec/table.md 8).
+
+namespace flyring::detail {
+
+/// One wait: spins a little, then sleeps again and again until the deadline.
+class TableWait {
+  public:
+    TableWait(TableState& state, std::chrono::nanoseconds timeout)
+        : state_(state), start_(clock_ns(CLOCK_MONOTONIC)), deadline_(later(start_, timeout.count())) {}
+
+    /// Sleeps on a pair until `ready()`, or once. Returns false after the deadline. Throws ChannelReplaced.
+    template <typename Ready>
+    bool next(AttachedTable& at, std::uint64_t cell, Ready&& ready) {
+        if (over_) return false;
+        const std::int32_t successor = load_relaxed(at.file.successor());
+        if (successor == layout::SUCCESSOR_REPLACED) {
+            if (const auto now = find_replacement(at.file)) throw ChannelReplaced(at.file.path, now->table_id);
+        }
+        const auto look = [&] { return ready() || load_relaxed(at.file.successor()) != successor || is_closed(); };
+        std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        const std::int64_t spin_end = std::min(deadline_, later(start_, default_spin.count()));
+        while (now < spin_end) {
+            for (int i = 0; i < 16; ++i) {
+                if (look()) return true;
+                cpu_relax();
+            }
+            now = clock_ns(CLOCK_MONOTONIC);
+        }
+        over_ = now >= deadline_;
+        if (over_) return ready();
+        const bool writable = !at.file.read_only;
+        std::byte* const base = writable ? at.file.mapping.data() : at.file.readable.data();
+        const WaitingWords words =
+            cell == no_cell ? at.file.data() : waiting_words(TableView(at.file, base).cell(cell));
+        sleep_once(words, 1, writable, deadline_, look, [&] { return cap(at.file); });
+        return true;
+    }
+
+  private:
+    bool is_closed() const {
+        try {
+            state_.check_open();
+        } catch (const Closed&) {
+            return true;
+        }
+        return false;
+    }
+    /// Whoever has the slot does not wake if `wakes` is not the epoch.
+    static std::int64_t cap(const TableFile& file) noexcept {
+        const SlotWords slot = file.slot();
+        const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take
+        return is_epoch(epoch) && load_relaxed(slot.wakes()) != epoch ? short_cap : data_cap;
+    }
+
+    TableState& state_;
+    std::int64_t start_;
+    std::int64_t deadline_;
+    bool over_ = false;
+};
+
+/// Waits until a key has another version than this one (0: until it is there). Returns that version; 0: it is gone.
+inline std::int64_t wait_for_key(TableState& state, const HashedKey& key, std::int64_t version,
+                                 std::chrono::nanoseconds timeout) {
+    check_timeout(timeout);
+    TableWait wait(state, timeout);
+    for (;;) {
+        AttachedTable& at = state.to_read();
+        Seen seen;
+        const std::uint64_t cell = at.reader.find(key, seen);
+        const std::int64_t found = cell == no_cell ? 0 : seen.version;
+        if (found != version) {
+            state.check_open();
+            return found;
+        }
+        const auto ready = [&] {
+            if (cell != no_cell) return load_acquire(at.reader.version(cell)) != version;
+            return at.reader.find(key, seen) != no_cell;
+        };
+        if (!wait.next(at, cell, ready)) {
+            throw TimedOut("a change of a key of table " + at.file.path);
+        }
+    }
+}
+
+/// Waits until the table's last change is another one.
+inline std::int64_t wait_for_change(TableState& state, std::int64_t version, std::chrono::nanoseconds timeout) {
+    check_timeout(timeout);
+    TableWait wait(state, timeout);
+    for (;;) {
+        AttachedTable& at = state.to_read();
+        const std::int64_t now = load_acquire(at.reader.changed());
+        if (now != version) {
+            state.check_open();
+            return now;
+        }
+        if (!wait.next(at, no_cell, [&] { return load_acquire(at.reader.changed()) != version; })) {
+            throw TimedOut("a change of table " + at.file.path);
+        }
+    }
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "flyring/detail/environment.hpp"
+#include "flyring/detail/table_copy.hpp"
+#include "flyring/detail/table_file.hpp"
+#include "flyring/detail/table_state.hpp"
+#include "flyring/detail/table_verbs.hpp"
+#include "flyring/detail/table_view.hpp"
+#include "flyring/detail/table_wait.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/options.hpp"
+#include "flyring/span.hpp"
+#include "flyring/table_entry.hpp"
+#include "flyring/table_key.hpp"
+#include "flyring/table_options.hpp"
+#include "flyring/table_writer.hpp"
+
+namespace flyring {
+
+namespace detail {
+struct TableInEnvironment;
+}
+
+/// A key with its value, as for_each meets it.
+struct TableItem {
+    /// The bytes of the key.
+    std::string key;
+    std::string value;
+    std::int64_t version;
+
+    /// The key of a table whose keys are integers.
+    std::int64_t integer() const noexcept {
+        std::int64_t number = 0;
+        std::memcpy(&number, key.data(), std::min(key.size(), sizeof number));
+        return number;
+    }
+};
+
+/// What a table holds at one moment.
+struct TableStats {
+    std::uint64_t capacity;
+    /// How many keys there are.
+    std::int64_t size;
+    /// Entries of the current index that are not empty, of `entries`. Above 3/4 a rebuild begins.
+    std::int64_t filled;
+    std::uint64_t entries;
+    /// 0: no rebuild is under way; otherwise its next step, of 2 * entries + 1.
+    std::int64_t rebuild;
+    /// The last writer that held the slot, and whether the slot is taken now.
+    SlotOwner writer;
+    bool written;
+    /// Cells that the last recovery found without a whole value although they had one.
+    std::int64_t damaged;
+    /// Reads of this object that were Busy.
+    std::uint64_t busy;
+};
+
+/// A map in a file that any number of processes read, and one at a time writes: the latest value of each key
+/// (spec/table.md). It is there again when a program starts. Thread-safe, unlike the objects made from it. What it
+/// throws, in this order: Closed, TwoThreads (a change from within a handler of update), InvalidArgument (key),
+/// MessageTooLarge, AccessDenied (read-only), NoFreeSlot (a change, at its time-out), CorruptTable, NoSpace, Busy (a
+/// read), NeedsRecovery (a table of another boot, until a writer has mended it).
+class Table {
+  public:
+    /// Creates the table's file, complete, and attaches to it. Throws as Channel::create.
+    static Table create(const std::string& name, const TableOptions& options) { return create(name, options, {}); }
+    /// Attaches to an existing table after full validation. Throws as Channel::open.
+    static Table open(const std::string& name, const OpenTableOptions& options = {}) { return open(name, options, {}); }
+    /// Opens the table, or creates it if there is none. Throws ChannelDiffers if the existing table is not what
+    /// `options` ask for; its capacity may be larger, because it may have grown.
+    static Table open_or_create(const std::string& name, const TableOptions& options) {
+        return open_or_create(name, options, {});
+    }
+    /// Creates a new, empty table and gives it the name. Processes that are attached to the old one keep it.
+    static Table replace(const std::string& name, const TableOptions& options) {
+        return Table(detail::create_table(name, options, {}, true), options.recovery_progress);
+    }
+    /// Opens the table as soon as there is one of that name. Throws TimedOut.
+    static Table wait_for(const std::string& name, std::chrono::nanoseconds timeout = forever,
+                          const OpenTableOptions& options = {}) {
+        detail::check_timeout(timeout);
+        const std::int64_t start = detail::clock_ns(CLOCK_MONOTONIC);
+        const std::int64_t deadline = detail::later(start, timeout.count());
+        for (;;) {
+            try {
+                return open(name, options);
+            } catch (const NoSuchChannel& error) {
+                const std::int64_t now = detail::clock_ns(CLOCK_MONOTONIC);
+                if (now >= deadline) throw TimedOut("table " + error.path() + " to be created");
+                const std::int64_t nap = now - start < 1'000'000'000 ? 1'000'000 : 10'000'000;
+                std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nap, deadline - now)));
+            }
+        }
+    }
+    /// Removes the name; attached processes keep working.
+    static void unlink(const std::string& name) { detail::unlink_table(name); }
+    /// The path of the file that `name` stands for. Throws InvalidArgument.
+    static std::string path_of(const std::string& name) { return detail::table_path(name); }
+
+    /// A copy of the value; empty if the key is not there.
+    std::optional<std::string> get(const Key& key) const {
+        std::string value;
+        if (!find(key, [&](const std::byte* at, std::size_t length) { detail::to_string(value, at, length); })) {
+            return {};
+        }
+        return value;
+    }
+    /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
+    /// the buffer is shorter.
+    std::optional<std::size_t> get(const Key& key, MutableBytes buffer) const {
+        std::size_t size = 0;
+        const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
+            size = length;
+            detail::copy_value(buffer, at, length);
+        });
+        if (version == 0) return {};
+        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
+        return size;
+    }
+    std::optional<Versioned> get_versioned(const Key& key) const {
+        Versioned found;
+        found.version =
+            find(key, [&](const std::byte* at, std::size_t length) { detail::to_string(found.value, at, length); });
+        if (found.version == 0) return {};
+        return found;
+    }
+    /// Calls handler(Bytes) with the value where it lies. Returns what the handler returned, empty if the key is not
+    /// there (a handler that returns nothing: whether the key is there). The handler may be called several times, and
+    /// may see a value that is being written: only what its last call did counts, and that one saw a whole value.
+    template <typename Handler>
+    detail::InPlaceOf<Handler> read(const Key& key, Handler&& handler) const {
+        detail::InPlaceOf<Handler> result{};
+        const std::int64_t version = find(
+            key, [&](const std::byte* at, std::size_t length) { detail::hand_in_place(handler, at, length, result); });
+        if (version == 0) return {};
+        return result;
+    }
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& decoder) gets a copy of the value (get), or the value
+    /// where it lies (read, which may call it several times). Both return what read returns. Throws BadMessage,
+    /// InvalidArgument (T) if the table's values are messages of another template.
+    template <typename T, typename Handler>
+    auto get(const Key& key, Handler&& handler) const;
+    template <typename T, typename Handler>
+    auto read(const Key& key, Handler&& handler) const;
+    /// A handle of a key that is there; empty if it is not.
+    std::optional<Entry> entry(const Key& key) const {
+        detail::AttachedTable& at = state_->to_read();
+        const detail::HashedKey hashed = detail::hashed(at.file.header, key);
+        detail::Seen seen;
+        const std::uint64_t cell = at.reader.find(hashed, seen);
+        if (cell == detail::no_cell) return {};
+        return Entry(state_, at, cell, hashed);
+    }
+    bool contains(const Key& key) const {
+        return find(key, [](const std::byte*, std::size_t) {}) != 0;
+    }
+
+    /// Puts a value, and returns the new version. Takes the writer's slot for this one change.
+    std::int64_t put(const Key& key, Bytes value, std::chrono::nanoseconds timeout = forever) {
+        const detail::HashedKey hashed = to_put(key, value.size());
+        return state_->single(timeout, [&](detail::TableChanges& changes) { return changes.put(hashed, value); });
+    }
+    std::int64_t put(const Key& key, std::string_view value, std::chrono::nanoseconds timeout = forever) {
+        return put(key, as_bytes(value), timeout);
+    }
+    /// Puts only a key that is not there. Returns the new version, or 0 if the key was there.
+    std::int64_t put_if_absent(const Key& key, Bytes value, std::chrono::nanoseconds timeout = forever) {
+        return compare_and_put(key, 0, value, timeout);
+    }
+    std::int64_t put_if_absent(const Key& key, std::string_view value, std::chrono::nanoseconds timeout = forever) {
+        return put_if_absent(key, as_bytes(value), timeout);
+    }
+    /// Puts only if the key has this version (0: is not there). Returns the new version, or 0.
+    std::int64_t compare_and_put(const Key& key, std::int64_t version, Bytes value,
+                                 std::chrono::nanoseconds timeout = forever) {
+        const detail::HashedKey hashed = to_put(key, value.size());
+        return state_->single(timeout,
+                              [&](detail::TableChanges& changes) { return changes.put(hashed, value, {version}); });
+    }
+    std::int64_t compare_and_put(const Key& key, std::int64_t version, std::string_view value,
+                                 std::chrono::nanoseconds timeout = forever) {
+        return compare_and_put(key, version, as_bytes(value), timeout);
+    }
+    /// Returns whether the key was there.
+    bool remove(const Key& key, std::chrono::nanoseconds timeout = forever) {
+        state_->check_open();
+        const detail::HashedKey hashed = detail::hashed(header(), key);
+        return state_->single(timeout, [&](detail::TableChanges& changes) { return changes.remove(hashed); });
+    }
+    /// As TableWriter::update. The handler runs under the slot: it must not change this table.
+    template <typename Handler>
+    std::int64_t update(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever) {
+        state_->check_open();
+        const detail::HashedKey hashed = detail::hashed(header(), key);
+        return state_->single(timeout, [&](detail::TableChanges& changes) {
+            return detail::update_value(changes, header(), hashed, handler);
+        });
+    }
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
+    /// changes fields of a copy.
+    template <typename T, typename Handler>
+    std::int64_t put(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
+    template <typename T, typename Handler>
+    std::int64_t update(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
+    /// Removes each key. Returns how many there were.
+    std::uint64_t clear(std::chrono::nanoseconds timeout = forever) {
+        return state_->single(timeout, [](detail::TableChanges& changes) { return detail::clear_keys(changes); });
+    }
+    /// Takes the slot for as long as the writer lives; waits for it up to `timeout`. Single changes, also of this very
+    /// object, wait meanwhile: use the writer's.
+    TableWriter writer(const std::string& name = "",
+                       std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+        state_->to_write();
+        return TableWriter(std::make_unique<detail::TableWriterCore>(state_, name, timeout));
+    }
+
+    /// How many keys there are.
+    std::uint64_t size() const {
+        const std::int64_t size =
+            detail::load_relaxed(state_->to_read().reader.control<std::int64_t>(layout::TABLE_CONTROL_SIZE));
+        return size < 0 ? 0 : static_cast<std::uint64_t>(size);
+    }
+    /// The number of the last change that was completed.
+    std::int64_t version() const { return detail::load_acquire(state_->to_read().reader.changed()); }
+
+    /// Calls visit(const TableItem&) for each key. A key that is there all the time is met exactly once; one that is
+    /// put or removed meanwhile, perhaps.
+    template <typename Visit>
+    void for_each(Visit&& visit) const {
+        detail::AttachedTable& at = state_->to_read();
+        TableItem item;
+        const std::uint64_t end = at.reader.fresh();
+        for (std::uint64_t cell = 0; cell < end; ++cell) {
+            if (!at.reader.usable(cell) ||
+                !counted([&] { return at.reader.read_any(cell, item.key, item.value, item.version); })) {
+                continue;
+            }
+            visit(static_cast<const TableItem&>(item));
+        }
+        state_->check_open();
+    }
+
+    /// Waits until the key has another version than this one (0: until it is there). Returns that version; 0: the key
+    /// is gone. Throws TimedOut, ChannelReplaced.
+    std::int64_t wait_changed(const Key& key, std::int64_t version, std::chrono::nanoseconds timeout = forever) const {
+        return detail::wait_for_key(*state_, detail::hashed(state_->to_read().file.header, key), version, timeout);
+    }
+    /// Waits until version() is another one, and returns it.
+    std::int64_t wait_changed(std::int64_t version, std::chrono::nanoseconds timeout = forever) const {
+        return detail::wait_for_change(*state_, version, timeout);
+    }
+
+    /// Writes a whole copy beside `path` (a name, or a path), syncs it and gives it this name. It opens whole after any
+    /// power loss. While others write, each value is whole, but they are not all of one instant: that needs
+    /// TableWriter::snapshot. Returns how many keys it has.
+    std::uint64_t snapshot(const std::string& path) const {
+        return detail::snapshot_table(state_->to_read().reader, path);
+    }
+    /// Puts a larger file in the place of this one; keys keep their versions. Processes that are attached follow it.
+    /// The old file's space is free when all of them have closed their tables.
+    void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
+        state_->with_slot(timeout, [&](detail::AttachedTable& at) {
+            std::optional<detail::HeldSlot> held;
+            detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
+                (void)detail::lock_byte(grown.description, grown.file.slot_lock(), grown.file.path);
+                held.emplace(grown.description, grown.file.slot_lock());
+            });
+        });
+    }
+    /// Writes to the disk what was changed.
+    void sync() { state_->to_write().file.sync(); }
+    TableStats stats() const;
+
+    const std::string& path() const noexcept { return state_->current().file.path; }
+    const Uuid& id() const noexcept { return header().table_id; }
+    std::uint64_t capacity() const noexcept { return header().capacity; }
+    KeyType key_type() const noexcept { return header().key_type; }
+    std::uint32_t key_bytes() const noexcept { return header().key_bytes; }
+    std::uint32_t value_bytes() const noexcept { return header().value_bytes; }
+    bool checked() const noexcept { return header().checked; }
+    std::int64_t created_at() const noexcept { return header().created_at; }
+    const std::string& schema() const noexcept { return state_->current().file.schema; }
+    std::uint32_t schema_id() const noexcept { return header().schema_id; }
+    std::uint32_t schema_version() const noexcept { return header().schema_version; }
+    std::uint32_t value_template() const noexcept { return header().value_template; }
+    std::uint64_t file_length() const noexcept { return state_->current().file.length; }
+    bool read_only() const noexcept { return state_->current().file.read_only; }
+
+    /// Closes the table and its writers. `sync`: writes everything to the disk first and marks the file as whole, so
+    /// that no recovery is needed after another boot. (If another process writes, that one's synced close does it.)
+    void close(bool sync = false) { state_->close(sync); }
+
+  private:
+    friend struct detail::TableInEnvironment;
+
+    Table(detail::TableFile file, RecoveryProgress progress)
+        : state_(std::make_shared<detail::TableState>(std::move(file), std::move(progress))) {}
+
+    static Table create(const std::string& name, const TableOptions& options, const detail::Environment& environment) {
+        return Table(detail::create_table(name, options, environment, false), options.recovery_progress);
+    }
+    static Table open(const std::string& name, const OpenTableOptions& options,
+                      const detail::Environment& environment) {
+        if (options.min_schema_version > 65535) {
+            throw InvalidArgument("min_schema_version", "it must be 0 to 65535");
+        }
+        Table table(detail::open_table(name, options, environment), options.recovery_progress);
+        table.check_schema(options);
+        return table;
+    }
+    static Table open_or_create(const std::string& name, const TableOptions& options,
+                                const detail::Environment& environment) {
+        detail::check_options(options);
+        for (;;) {
+            try {
+                OpenTableOptions opening;
+                opening.any_file_system = options.any_file_system;
+                opening.wake = options.wake;
+                opening.recovery_progress = options.recovery_progress;
+                Table table = open(name, opening, environment);
+                table.compare(options);
+                return table;
+            } catch (const NoSuchChannel&) {
+                // Create it below; another process may be faster.
+            }
+            try {
+                return create(name, options, environment);
+            } catch (const ChannelExists&) {
+                // Another process was faster: open its table.
+            }
+        }
+    }
+
+    void check_schema(const OpenTableOptions& required) const {
+        const auto differs = [this](const char* field, std::uint32_t expected, const std::string& actual) {
+            throw ChannelDiffers(path(), field, std::to_string(expected), actual);
+        };
+        if (required.schema && schema().empty()) differs("schema", required.schema->id, "none");
+        if (required.schema && schema_id() != required.schema->id) {
+            differs("schema_id", required.schema->id, std::to_string(schema_id()));
+        }
+        if (schema_version() < required.min_schema_version) {
+            differs("schema_version", required.min_schema_version, std::to_string(schema_version()));
+        }
+    }
+    void compare(const TableOptions& asked) const {
+        const auto fail = [this](const char* field, const std::string& expected, const std::string& actual) {
+            if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
+        };
+        const auto number = [&](const char* field, std::uint64_t expected, std::uint64_t actual) {
+            fail(field, std::to_string(expected), std::to_string(actual));
+        };
+        const detail::TableHeader wanted = detail::check_options(asked);
+        fail("key_type", detail::key_type_name(wanted.key_type), detail::key_type_name(key_type()));
+        number("key_bytes", wanted.key_bytes, key_bytes());
+        number("value_bytes", wanted.value_bytes, value_bytes());
+        if (capacity() < wanted.capacity) number("capacity", wanted.capacity, capacity());
+        if (asked.checked) fail("checked", *asked.checked ? "true" : "false", checked() ? "true" : "false");
+        number("schema_id", wanted.schema_id, schema_id());
+        if (schema_version() < wanted.schema_version) {
+            number("schema_version", wanted.schema_version, schema_version());
+        }
+    }
+
+    const detail::TableHeader& header() const noexcept { return state_->current().file.header; }
+    detail::HashedKey to_put(const Key& key, std::size_t value_size) const {
+        state_->check_open();
+        return detail::to_put(header(), key, value_size);
+    }
+    template <typename Read>
+    auto counted(Read&& read) const {
+        try {
+            return read();
+        } catch (const Busy&) {
+            state_->count_busy();
+            throw;
+        }
+    }
+    /// Returns the key's version, or 0. `take`: as for TableView::read_key.
+    template <typename Take>
+    [[gnu::always_inline]] inline std::int64_t find(const Key& key, Take&& take) const {
+        detail::AttachedTable& at = state_->to_read();
+        const detail::HashedKey hashed = detail::hashed(at.file.header, key);
+        try {
+            detail::Seen seen;
+            if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+        } catch (const Busy&) {
+            state_->count_busy();
+            throw;
+        }
+        state_->check_open();  // closed meanwhile: the memory is zero then
+        return 0;
+    }
+
+    std::shared_ptr<detail::TableState> state_;
+};
+
+inline TableStats Table::stats() const {
+    state_->check_open();
+    const detail::TableFile& file = state_->current().file;
+    const detail::TableView& view = state_->current().reader;
+    const auto word = [&](std::uint64_t offset) { return detail::load_relaxed(view.control<std::int64_t>(offset)); };
+    detail::SlotFields fields;
+    (void)detail::read_fields(file.slot(), fields);
+    const bool odd = (detail::load_relaxed(view.generation()) & 1) != 0;
+    return {file.header.capacity,
+            word(layout::TABLE_CONTROL_SIZE),
+            word(odd ? layout::TABLE_CONTROL_FILLED_OTHER : layout::TABLE_CONTROL_FILLED),
+            file.header.entries(),
+            word(layout::TABLE_CONTROL_REBUILD),
+            {0, std::string(fields.letters, fields.name_length), fields.pid},
+            detail::byte_is_locked(file.fd, file.slot_lock(), file.path),
+            word(layout::TABLE_CONTROL_DAMAGED),
+            state_->busy()};
+}
+
+namespace detail {
+
+/// Creates and opens tables with injected values; for tests.
+struct TableInEnvironment {
+    Environment environment;
+
+    Table create(const std::string& name, const TableOptions& options) const {
+        return Table::create(name, options, environment);
+    }
+    Table open(const std::string& name, const OpenTableOptions& options = {}) const {
+        return Table::open(name, options, environment);
+    }
+    Table open_or_create(const std::string& name, const TableOptions& options) const {
+        return Table::open_or_create(name, options, environment);
+    }
+};
+
+}  // namespace detail
+}  // namespace flyring

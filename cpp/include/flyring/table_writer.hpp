@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "flyring/detail/table_copy.hpp"
+#include "flyring/detail/table_state.hpp"
+#include "flyring/detail/table_verbs.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/span.hpp"
+#include "flyring/table_entry.hpp"
+#include "flyring/table_key.hpp"
+
+namespace flyring {
+
+/// The writer of a table for as long as it lives: made by Table::writer, for feeds. One thread at a time may use it.
+/// Each verb throws Closed, TwoThreads, InvalidArgument (key), MessageTooLarge, SlotLost, CorruptTable; a put of a new
+/// key also NoSpace. ChannelReplaced comes once if another table has the name.
+class TableWriter {
+  public:
+    TableWriter(TableWriter&&) noexcept = default;
+    TableWriter& operator=(TableWriter&&) noexcept = default;
+
+    /// Returns the new version.
+    std::int64_t put(const Key& key, Bytes value) {
+        return core_->change([&](detail::TableChanges& changes) {
+            return changes.put(detail::to_put(header(changes), key, value.size()), value);
+        });
+    }
+    std::int64_t put(const Key& key, std::string_view value) { return put(key, as_bytes(value)); }
+    /// Puts the value of an entry's key, whose place is known.
+    std::int64_t put(Entry& entry, Bytes value) {
+        return core_->change([&](detail::TableChanges& changes) {
+            const Key key(std::string_view(*entry.bytes_));
+            if (value.size() > header(changes).value_bytes) {
+                throw MessageTooLarge("a value", value.size(), header(changes).value_bytes);
+            }
+            if (&entry.at_->file == &changes.view().file()) {
+                const std::int64_t version = changes.put_at(entry.cell_, entry.key_, value);
+                if (version != 0) return version;
+            }
+            return changes.put(entry.key_, value);
+        });
+    }
+    std::int64_t put(Entry& entry, std::string_view value) { return put(entry, as_bytes(value)); }
+    /// Puts only a key that is not there. Returns the new version, or 0 if the key was there.
+    std::int64_t put_if_absent(const Key& key, Bytes value) { return compare_and_put(key, 0, value); }
+    std::int64_t put_if_absent(const Key& key, std::string_view value) { return put_if_absent(key, as_bytes(value)); }
+    /// Puts only if the key has this version (0: is not there). Returns the new version, or 0.
+    std::int64_t compare_and_put(const Key& key, std::int64_t version, Bytes value) {
+        return core_->change([&](detail::TableChanges& changes) {
+            return changes.put(detail::to_put(header(changes), key, value.size()), value, {version});
+        });
+    }
+    std::int64_t compare_and_put(const Key& key, std::int64_t version, std::string_view value) {
+        return compare_and_put(key, version, as_bytes(value));
+    }
+    /// Returns whether the key was there.
+    bool remove(const Key& key) {
+        return core_->change(
+            [&](detail::TableChanges& changes) { return changes.remove(detail::hashed(header(changes), key)); });
+    }
+    /// Calls handler(std::string& value) with a copy of the value, and puts what it has become. Returns the new
+    /// version, or 0 if the key is not there. If the handler throws, nothing is put.
+    template <typename Handler>
+    std::int64_t update(const Key& key, Handler&& handler) {
+        return core_->change([&](detail::TableChanges& changes) {
+            return detail::update_value(changes, header(changes), detail::hashed(header(changes), key), handler);
+        });
+    }
+    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
+    /// changes fields of a copy.
+    template <typename T, typename Handler>
+    std::int64_t put(const Key& key, Handler&& handler);
+    template <typename T, typename Handler>
+    std::int64_t put(Entry& entry, Handler&& handler);
+    template <typename T, typename Handler>
+    std::int64_t update(const Key& key, Handler&& handler);
+    /// Removes each key. Returns how many there were.
+    std::uint64_t clear() {
+        return core_->change([](detail::TableChanges& changes) { return detail::clear_keys(changes); });
+    }
+    /// A whole copy of one instant: see Table::snapshot.
+    std::uint64_t snapshot(const std::string& path) {
+        return core_->with_slot([&](detail::AttachedTable& at) { return detail::snapshot_table(at.reader, path); });
+    }
+    /// See Table::grow.
+    void grow(std::uint64_t capacity) {
+        core_->with_slot([&](detail::AttachedTable& at) {
+            detail::grow_table(core_->state(), at, capacity, [&](detail::AttachedTable& grown) {
+                detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
+                (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
+                grown_lock_ = detail::SlotLock(std::move(description), grown.file.slot_lock());
+                grown_ = &grown;
+            });
+            core_->move_to(*grown_, std::move(grown_lock_));
+        });
+    }
+
+    const std::string& name() const noexcept { return core_->name(); }
+    /// The slot's epoch: it tells this writer from all others.
+    std::int64_t epoch() const noexcept { return core_->epoch(); }
+    /// Gives the slot back.
+    void close() { core_->close(); }
+
+  private:
+    friend class Table;
+    explicit TableWriter(std::unique_ptr<detail::TableWriterCore> core) noexcept : core_(std::move(core)) {}
+    static const detail::TableHeader& header(const detail::TableChanges& changes) noexcept {
+        return changes.view().file().header;
+    }
+
+    std::unique_ptr<detail::TableWriterCore> core_;
+    detail::SlotLock grown_lock_;  // only while grow runs
+    detail::AttachedTable* grown_ = nullptr;
+};
+
+}  // namespace flyring

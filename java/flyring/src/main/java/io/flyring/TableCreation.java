@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.function.Consumer;
+
+/** Creates table files, copies of them, and removes their names (table.md 2, 7, 9; channel.md 3.2). */
+final class TableCreation {
+    private TableCreation() {
+    }
+
+    /** Creates a table, which gets its name when it is complete. */
+    static TableFile make(String path, TableOptions options, boolean replace) {
+        options.check();
+        if (!replace && Files.exists(Path.of(path), LinkOption.NOFOLLOW_LINKS)) {
+            throw ChannelFile.exists(path);
+        }
+        Identity identity = options.identity;
+        TableHeader header = TableHeader.of(options, identity.newChannelId(), identity.creation(), false);
+        TableFile table = begin(path, header, options.checked, identity, options.schema, options.mode,
+            options.anyFileSystem);
+        return publish(table, path, replace, false);
+    }
+
+    /** Writes everything that is not zero of an empty table without a name; {@code checked} null: by file system. */
+    private static TableFile begin(String path, TableHeader header, Boolean checked, Identity identity, byte[] schema,
+        int mode, boolean anyFileSystem) {
+        ChannelFile file = ChannelFile.create(path, header.fileLength, mode, anyFileSystem);
+        TableFile table = null;
+        try {
+            TableHeader own = header.with(header.id, header.capacity, checked != null ? checked : !file.inMemory());
+            file.write(0, own.encode());
+            file.write(own.controlOffset + Layout.TABLE_CONTROL_BOOT_ID, ByteBuffer.wrap(identity.boot()));
+            file.write(own.schemaOffset, ByteBuffer.wrap(schema));
+            Lock.selfTest(file, own.controlOffset + Layout.TABLE_CONTROL_LOCK_TEST, path);
+            table = TableFile.of(path, file, own);
+            return table;
+        } finally {
+            if (table == null) {
+                file.discard();
+            }
+        }
+    }
+
+    /** Gives a file its name; with {@code synced}, nothing of it is lost with the power after that. */
+    private static TableFile publish(TableFile table, String path, boolean replace, boolean synced) {
+        boolean done = false;
+        TableFile old = replace ? tell(path, Layout.SUCCESSOR_REPLACED) : null;
+        try {
+            if (synced) {
+                table.file.sync();
+            }
+            table.file.publish(path, replace);
+            if (synced) {
+                ChannelFile.syncFolder(path);
+            }
+            done = true;
+            return table;
+        } finally {
+            if (!done) {
+                table.file.discard();
+            }
+            wake(old);
+        }
+    }
+
+    /** Stores in the table of a path what will happen to its name; null if there is none, or it is read-only. */
+    private static TableFile tell(String path, int successor) {
+        try {
+            TableFile old = TableFile.open(path, new OpenOptions().anyFileSystem(true));
+            old.control.putIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR, successor);
+            return old;
+        } catch (FlyringException noTable) {
+            return null;
+        }
+    }
+
+    private static void wake(TableFile old) {
+        if (old != null) {
+            old.data().wakeAll();
+            old.file.close();
+        }
+    }
+
+    static void unlink(String path) {
+        try (ChannelFile file = ChannelFile.open(path, true)) {
+            if (!Arrays.equals(file.read(0, TableHeader.MAGIC.length), TableHeader.MAGIC)) {
+                throw new NotAChannelException(path, path + " is not a Flyring table, so it was not removed.");
+            }
+        }
+        TableFile old = tell(path, Layout.SUCCESSOR_UNLINKED);
+        try {
+            Files.deleteIfExists(Path.of(path));
+        } catch (java.nio.file.AccessDeniedException e) {
+            throw new AccessDeniedException(path, "permission denied", path + " may not be removed: permission denied."
+                + " Check owner and mode of its folder.");
+        } catch (IOException e) {
+            throw ChannelFile.io("unlink", e, path);
+        } finally {
+            wake(old);
+        }
+    }
+
+    /** Writes a copy of a table; returns how many keys it has. */
+    static long snapshot(TableFile from, String path, Identity identity) {
+        TableHeader header = from.header.with(identity.newChannelId(), from.header.capacity, from.header.checked);
+        TableFile to = begin(path, header, null, identity, schemaOf(from), from.file.mode(), true);
+        copy(from, to);
+        to.control.putIntOpaque(Layout.TABLE_CONTROL_CLEAN, 1);
+        final long keys = to.word(Layout.TABLE_CONTROL_SIZE);
+        publish(to, path, true, true).file.close();
+        return keys;
+    }
+
+    /**
+     * Makes a larger table in the place of one, whose slot the caller holds. {@code slot} takes the slot of the new one
+     * before it gets its name.
+     */
+    static TableFile grow(TableFile from, long capacity, Identity identity, Consumer<TableFile> slot) {
+        if (capacity <= from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
+            throw new InvalidArgumentException("capacity", from.path + " has room for " + from.header.capacity
+                + " keys; it can grow to more, up to " + Layout.TABLE_MAX_CAPACITY + ", not to " + capacity + ".");
+        }
+        TableHeader header = from.header.with(from.header.id, capacity, from.header.checked);
+        TableFile to = begin(from.path, header, from.header.checked, identity, schemaOf(from), from.file.mode(), true);
+        copy(from, to);
+        boolean done = false;
+        try {
+            slot.accept(to);
+            done = true;
+        } finally {
+            if (!done) {
+                to.file.discard();
+            }
+        }
+        return publish(to, from.path, true, true);
+    }
+
+    private static byte[] schemaOf(TableFile from) {
+        return from.file.read(from.header.schemaOffset, (int) from.header.schemaLength);
+    }
+
+    private static void copy(TableFile from, TableFile to) {
+        boolean done = false;
+        try {
+            TableChange change = new TableChange(to, false);
+            TableLook look = new TableLook();
+            TableItem item = new TableItem(from.header);
+            final long fresh = from.fresh();
+            for (long cell = change.usableFrom(0); cell < fresh; cell = change.usableFrom(cell + 1)) {
+                if (item.read(from, cell)) {
+                    change.add(look, item.rawKey(), item.value(), item.value().capacity(), item.version());
+                }
+            }
+            final long stamp = Math.max(to.word(Layout.TABLE_CONTROL_STAMP), from.word(Layout.TABLE_CONTROL_STAMP));
+            to.word(Layout.TABLE_CONTROL_STAMP, stamp);
+            to.word(Layout.TABLE_CONTROL_CHANGED, stamp);
+            done = true;
+        } finally {
+            if (!done) {
+                to.file.discard();
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.UUID;
+
+/**
+ * An attached table file: its sections, mapped in pieces of 2^30 bytes, and access to their words (table.md 2). A grown
+ * table is another object of this class; the old one is unmapped once it is unreachable.
+ */
+final class TableFile {
+    static final long CELL_BITS = 0xffff_ffffL;
+    private static final int PIECE_BITS = Integer.numberOfTrailingZeros(Layout.TABLE_PIECE);
+    private static final long INSIDE = Layout.TABLE_PIECE - 1;
+    /** The largest valid stamp. */
+    static final long MAX_STAMP = 1L << 62;
+
+    final String path;
+    final ChannelFile file;
+    final TableHeader header;
+    final Memory control;
+    private final Memory[] first;
+    private final Memory[] second;
+    private final Memory[] cells;
+    /** The same memory as cells, for handlers: a write throws. */
+    private final Memory[] readable;
+    private long busy;
+    /** Whether readers may believe what is there, once they may. */
+    private boolean whole;
+
+    private TableFile(String path, ChannelFile file, TableHeader header) {
+        this.path = path;
+        this.file = file;
+        this.header = header;
+        this.control = file.map(header.controlOffset, Layout.TABLE_CONTROL_LENGTH, file.readOnly());
+        this.first = map(header.indexOffset, header.entries * Long.BYTES);
+        this.second = map(header.indexOffset + header.indexStride, header.entries * Long.BYTES);
+        this.cells = map(header.cellsOffset, header.cells * header.cellStride);
+        this.readable = Arrays.stream(cells).map(each -> Memory.of(each.view().asReadOnlyBuffer()))
+            .toArray(Memory[]::new);
+        Memory.whenForgotten(this, file::close);
+    }
+
+    /** Maps a file; closes it if that fails. */
+    static TableFile of(String path, ChannelFile file, TableHeader header) {
+        boolean done = false;
+        try {
+            TableFile table = new TableFile(path, file, header);
+            done = true;
+            return table;
+        } finally {
+            if (!done) {
+                file.close();
+            }
+        }
+    }
+
+    /** Opens and checks a file (channel.md 3.3). */
+    static TableFile open(String path, OpenOptions options) {
+        ChannelFile file = ChannelFile.open(path, options.readOnly);
+        boolean done = false;
+        try {
+            TableHeader header = TableHeader.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
+            file.checkFileSystem(options.anyFileSystem);
+            options.check(header.schemaLength, header.schemaId, header.schemaVersion, path);
+            if (!options.readOnly) {
+                Lock.selfTest(file, header.controlOffset + Layout.TABLE_CONTROL_LOCK_TEST, path);
+            }
+            done = true;
+            return of(path, file, header);
+        } finally {
+            if (!done) {
+                file.close();
+            }
+        }
+    }
+
+    private Memory[] map(long offset, long length) {
+        Memory[] pieces = new Memory[(int) ((length + INSIDE) >>> PIECE_BITS)];
+        for (int i = 0; i < pieces.length; i++) {
+            long at = (long) i << PIECE_BITS;
+            pieces[i] = file.map(offset + at, Math.min(Layout.TABLE_PIECE, length - at), file.readOnly());
+        }
+        return pieces;
+    }
+
+    String schema() {
+        return new String(file.read(header.schemaOffset, (int) header.schemaLength), StandardCharsets.UTF_8);
+    }
+
+    /** Whether this is a place for a cell that may be used: it exists, and crosses no piece. */
+    boolean usable(long cell) {
+        return cell >= 0 && cell < header.cells && cellAt(cell) <= Layout.TABLE_PIECE - header.cellStride;
+    }
+
+    /** The memory that a usable cell lies in. */
+    Memory cell(long cell) {
+        return cells[(int) (cell * header.cellStride >>> PIECE_BITS)];
+    }
+
+    Memory readableCell(long cell) {
+        return readable[(int) (cell * header.cellStride >>> PIECE_BITS)];
+    }
+
+    /** The offset of a usable cell in its memory. */
+    int cellAt(long cell) {
+        return (int) (cell * header.cellStride & INSIDE);
+    }
+
+    /** The offset of the body of a version, from the cell. */
+    int bodyAt(long version) {
+        return header.bodyAt + ((int) version & 1) * header.bodyStride;
+    }
+
+    /** The cell of an entry; -1 if it leads to none. */
+    long cellOf(long entry) {
+        long cell = (entry & CELL_BITS) - 1;
+        return entry != Layout.TABLE_TOMBSTONE && usable(cell) ? cell : -1;
+    }
+
+    long home(long entryOrHash) {
+        return (entryOrHash >>> Integer.SIZE) * header.entries >>> Integer.SIZE;
+    }
+
+    private Memory index(int copy, long entry) {
+        return (copy == 0 ? first : second)[(int) (entry >>> PIECE_BITS - 3)];
+    }
+
+    /** An entry of a copy of the index. Pairs with: insert 3, remove 3, rebuild. */
+    long entry(int copy, long entry) {
+        return index(copy, entry).getLongAcquire((int) (entry << 3 & INSIDE));
+    }
+
+    void entry(int copy, long entry, long value) {
+        index(copy, entry).putLongRelease((int) (entry << 3 & INSIDE), value); // pairs with: find 2
+    }
+
+    long generation() {
+        return control.getLongAcquire(Layout.TABLE_CONTROL_GENERATION); // pairs with: rebuild 3
+    }
+
+    /** The last completed change. */
+    long changed() {
+        return control.getLongAcquire(Layout.TABLE_CONTROL_CHANGED); // pairs with: write 6
+    }
+
+    /** Words of the writer. */
+    long word(int at) {
+        return control.getLongOpaque(at);
+    }
+
+    void word(int at, long value) {
+        control.putLongOpaque(at, value);
+    }
+
+    void wordRelease(int at, long value) {
+        control.putLongRelease(at, value);
+    }
+
+    /** The first cell that was never used, at most the number of cells. */
+    long fresh() {
+        return Math.min(control.getIntOpaque(Layout.TABLE_CONTROL_FRESH) & CELL_BITS, header.cells);
+    }
+
+    WaitingWords data() {
+        return new WaitingWords(control, Layout.TABLE_CONTROL_DATA_SEQUENCE, Layout.TABLE_CONTROL_DATA_ASLEEP);
+    }
+
+    WaitingWords waitingOf(long cell) {
+        int at = cellAt(cell);
+        return new WaitingWords(cell(cell), at + Layout.TABLE_CELL_SEQUENCE, at + Layout.TABLE_CELL_ASLEEP);
+    }
+
+    boolean replacedOrUnlinked() {
+        return control.getIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR) != 0;
+    }
+
+    byte[] boot() {
+        byte[] boot = new byte[2 * Long.BYTES];
+        control.getBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
+        return boot;
+    }
+
+    /** Throws if readers may not believe what is there yet (9). */
+    void checkWhole(Identity identity) {
+        if (!whole) {
+            whole = isWhole(identity.boot());
+            if (!whole) {
+                throw new NeedsRecoveryException(path, header.checked);
+            }
+        }
+    }
+
+    /** Whether the table was made whole in this boot, or closed synced. */
+    private boolean isWhole(byte[] boot) {
+        boolean clean = control.getIntAcquire(Layout.TABLE_CONTROL_CLEAN) == 1; // first; pairs with: take 2
+        return clean || Arrays.equals(boot(), boot);
+    }
+
+    CorruptTableException corrupt(long cell, String reason) {
+        return new CorruptTableException(cell, reason, path);
+    }
+
+    /** The table that has this one's name now; null if there is none (channel.md 6.13). */
+    UUID idAtPath() {
+        try (ChannelFile now = ChannelFile.open(path, true)) {
+            return TableHeader.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path).id;
+        } catch (FlyringException noTable) {
+            return null;
+        }
+    }
+
+    /** Counts a read that gave up; the races between threads that count are harmless. */
+    void countBusy() {
+        busy++;
+    }
+
+    long busy() {
+        return busy;
+    }
+}

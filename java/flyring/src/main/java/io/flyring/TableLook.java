@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import org.agrona.MutableDirectBuffer;
+
+/**
+ * One look into a table: finds a key, reads a cell (table.md 6). Holds the key, where the value goes, and what was
+ * found. One for each thread; allocates nothing.
+ */
+final class TableLook {
+    static final long ABSENT = -1;
+    private static final int REMOVED = Layout.TABLE_REMOVED;
+    private static final ThreadLocal<TableLook> OWN = ThreadLocal.withInitial(TableLook::new);
+
+    final TableKey key = new TableKey();
+    final TableVerbs.Change change = new TableVerbs.Change();
+    /** Where a copy of the value goes; null for none. */
+    private MutableDirectBuffer target;
+    private int offset;
+    private int room;
+    /** Reads the value in place; null for none. */
+    private ValueHandler<?> handler;
+    private Object result;
+    private RuntimeException failure;
+    private final PayloadBuffer view = new PayloadBuffer(Memory.EMPTY);
+
+    /** What the last read has found: version and length of the value. */
+    long version;
+    int length;
+    /** In use by a verb that calls a handler: that may call verbs, which use another object. */
+    private boolean lent;
+    private TableLook next;
+
+    /** The calling thread's object, with neither a target nor a handler. */
+    static TableLook own() {
+        TableLook look = OWN.get();
+        while (look.lent) {
+            if (look.next == null) {
+                look.next = new TableLook();
+            }
+            look = look.next;
+        }
+        return look;
+    }
+
+    /** Keeps the object from being used by a verb that a handler calls, until {@link #giveBack}. */
+    void lend() {
+        lent = true;
+    }
+
+    boolean isLent() {
+        return lent;
+    }
+
+    void giveBack() {
+        lent = false;
+        handler = null;
+        target = null;
+        result = null;
+        failure = null;
+    }
+
+    void into(MutableDirectBuffer buffer, int at) {
+        target = buffer;
+        offset = at;
+        room = buffer.isExpandable() ? Integer.MAX_VALUE : buffer.capacity() - at;
+    }
+
+    void nowhere() {
+        target = null;
+    }
+
+    void to(ValueHandler<?> newHandler) {
+        handler = newHandler;
+    }
+
+    Object result() {
+        if (failure != null) {
+            throw failure;
+        }
+        return result;
+    }
+
+    /** Returns the cell in which the key lies, or {@link #ABSENT}. */
+    long find(TableFile file) {
+        final long hash = key.hash();
+        final long entries = file.header.entries;
+        long since = 0;
+        while (true) {
+            final long generation = file.generation(); // find 1
+            final int copyOf = (int) generation & 1;
+            long at = file.home(hash);
+            for (long left = entries; left > 0; left--) {
+                final long entry = file.entry(copyOf, at); // find 2
+                if (entry == 0) {
+                    break;
+                }
+                if ((entry ^ hash) >>> Integer.SIZE == 0) {
+                    final long cell = file.cellOf(entry);
+                    if (cell >= 0 && read(file, cell)) { // find 3, 4
+                        return cell;
+                    }
+                }
+                at = at + 1 == entries ? 0 : at + 1;
+            }
+            VarHandle.acquireFence(); // find 5; pairs with: rebuild 0
+            if (file.word(Layout.TABLE_CONTROL_GENERATION) == generation) {
+                return ABSENT;
+            }
+            since = again(file, since);
+        }
+    }
+
+    /** Reads a cell; returns whether it is live and has the key. */
+    boolean read(TableFile file, long cell) {
+        final Memory memory = file.cell(cell);
+        final int at = file.cellAt(cell);
+        long since = 0;
+        while (true) {
+            final long v = memory.getLongAcquire(at + Layout.TABLE_CELL_VERSION); // read 1; pairs with: write 5
+            if (v <= 0) {
+                return false;
+            }
+            final int body = at + file.bodyAt(v);
+            final long seq = memory.getLongAcquire(body + Layout.TABLE_BODY_SEQ); // read 2; pairs with: write 2
+            if (seq < 0) {
+                return false;
+            }
+            if (seq == v) {
+                final int keyLength = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH); // read 3
+                final boolean same = key.is(memory, at + Layout.TABLE_CELL_KEY, keyLength);
+                final int size = memory.getIntOpaque(body + Layout.TABLE_BODY_LENGTH);
+                if (same && size >= 0 && size <= file.header.valueBytes) {
+                    take(file, cell, memory, body + Layout.TABLE_BODY_VALUE, size);
+                }
+                VarHandle.acquireFence(); // read 4; pairs with: the fence of write 2
+                if (memory.getLongOpaque(body + Layout.TABLE_BODY_SEQ) == seq) {
+                    return accept(file, cell, v, keyLength, same, size);
+                }
+            }
+            since = again(file, since);
+        }
+    }
+
+    private boolean accept(TableFile file, long cell, long v, int keyLength, boolean same, int size) {
+        if (keyLength < 0 || keyLength > file.header.keyBytes) {
+            throw file.corrupt(cell, "its key_length is " + keyLength);
+        }
+        if (!same) {
+            return false;
+        }
+        checkLength(file, cell, size);
+        version = v;
+        length = size;
+        if (target != null && size > room) {
+            throw new MessageTooLargeException(size, Math.max(0, room), "The value has " + size + " bytes; the buffer"
+                + " has room for " + Math.max(0, room) + ".");
+        }
+        return size != REMOVED;
+    }
+
+    private static void checkLength(TableFile file, long cell, int size) {
+        if (size < REMOVED || size > file.header.valueBytes) {
+            throw file.corrupt(cell, "the length of its value is " + size);
+        }
+    }
+
+    private void take(TableFile file, long cell, Memory memory, int value, int size) {
+        if (target != null) {
+            if (size <= room) {
+                Copy.to(memory, value, target, offset, size);
+            }
+        } else if (handler != null) {
+            handle(file.readableCell(cell), value, size);
+        }
+    }
+
+    private void handle(Memory memory, int value, int size) {
+        view.window(memory, value, size);
+        failure = null;
+        try {
+            result = handler.onValue(view);
+        } catch (RuntimeException e) { // the value may be torn
+            failure = e;
+        } finally {
+            view.invalidate();
+        }
+    }
+
+    /** Throws after 1 ms of reads that begin again; returns since when they do. */
+    private static long again(TableFile file, long since) {
+        final long now = System.nanoTime();
+        if (since != 0 && now - since > Layout.TABLE_READ_LIMIT) {
+            file.countBusy();
+            throw new BusyException("A value of " + file.path + " changed again and again while it was read for 1 ms."
+                + " Read it again, or write it less often.");
+        }
+        Thread.onSpinWait();
+        return since == 0 ? now : since;
+    }
+
+    /**
+     * Reads a cell with any key: copies key and value; returns whether it is live. The value goes into {@code into},
+     * which has room for the longest.
+     */
+    boolean readAny(TableFile file, long cell, Memory into) {
+        final Memory memory = file.cell(cell);
+        final int at = file.cellAt(cell);
+        long since = 0;
+        while (true) {
+            final long v = memory.getLongAcquire(at + Layout.TABLE_CELL_VERSION); // read 1; pairs with: write 5
+            if (v <= 0) {
+                return false;
+            }
+            final int body = at + file.bodyAt(v);
+            final long seq = memory.getLongAcquire(body + Layout.TABLE_BODY_SEQ); // read 2; pairs with: write 2
+            if (seq < 0) {
+                return false;
+            }
+            if (seq == v) {
+                final int keyLength = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH); // read 3
+                final int size = memory.getIntOpaque(body + Layout.TABLE_BODY_LENGTH);
+                final boolean valid = file.header.validKey(keyLength);
+                if (valid && size >= 0 && size <= file.header.valueBytes) {
+                    key.set(memory, at + Layout.TABLE_CELL_KEY, keyLength);
+                    into.putBytes(0, memory, body + Layout.TABLE_BODY_VALUE, size);
+                }
+                VarHandle.acquireFence(); // read 4; pairs with: the fence of write 2
+                if (memory.getLongOpaque(body + Layout.TABLE_BODY_SEQ) == seq) {
+                    checkLength(file, cell, size);
+                    if (!valid) {
+                        throw file.corrupt(cell, "its key_length is " + keyLength);
+                    }
+                    version = v;
+                    length = size;
+                    return size != REMOVED;
+                }
+            }
+            since = again(file, since);
+        }
+    }
+}

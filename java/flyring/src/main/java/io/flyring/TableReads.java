@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.time.Duration;
+import org.agrona.DirectBuffer;
+import org.agrona.MutableDirectBuffer;
+
+/** The reads and waits of a table, and its changes with a time-out, for each type of key. */
+abstract class TableReads extends TableVerbs {
+    /** Finds the look's key, for a reader; the cell, or {@link TableLook#ABSENT}. */
+    abstract long find(TableLook look);
+
+    abstract Entry entry(TableLook look);
+
+    abstract long waitChanged(TableLook look, long version, Duration timeout);
+
+    private int get(TableLook look, MutableDirectBuffer target, int offset) {
+        look.into(target, offset);
+        try {
+            return find(look) < 0 ? Layout.TABLE_REMOVED : look.length;
+        } finally {
+            look.nowhere();
+        }
+    }
+
+    private Versioned getVersioned(TableLook look) {
+        look.lend();
+        try {
+            look.to(value -> {
+                byte[] copy = new byte[value.capacity()];
+                value.getBytes(0, copy);
+                return copy;
+            });
+            return find(look) < 0 ? null : new Versioned((byte[]) look.result(), look.version);
+        } finally {
+            look.giveBack();
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private <R> R read(TableLook look, ValueHandler<R> handler) {
+        look.lend();
+        try {
+            look.to(handler);
+            return find(look) < 0 ? null : (R) look.result();
+        } finally {
+            look.giveBack();
+        }
+    }
+
+    private long timed(TableLook look, What what, DirectBuffer value, int offset, int length, long version,
+        ValueUpdate update, Duration timeout) {
+        long nanos = Waiting.nanos(timeout);
+        if (nanos < 0) {
+            throw Waiting.negative(nanos);
+        }
+        return change(look, look.change.set(what, value, offset, length, version, update), nanos);
+    }
+
+    /**
+     * Copies the value of a key. Allocates nothing.
+     *
+     * @param key the key, a signed integer.
+     * @param target where the value goes.
+     * @param offset where it begins in the target.
+     * @return the value's length in bytes; -1 if the key is not there.
+     * @throws MessageTooLargeException if the target has too little room.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws CorruptTableException if the key's cell violates the specification.
+     * @throws BusyException if the value changed during each try to read it, for 1 ms.
+     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws ClosedException after close.
+     */
+    public final int get(long key, MutableDirectBuffer target, int offset) {
+        return get(keyed(key), target, offset);
+    }
+
+    /**
+     * The value of a key with its version.
+     *
+     * @param key the key, a signed integer.
+     * @return a copy of the value, and its version; null if the key is not there.
+     */
+    public final Versioned getVersioned(long key) {
+        return getVersioned(keyed(key));
+    }
+
+    /**
+     * Reads the value of a key in place.
+     *
+     * @param key the key, a signed integer.
+     * @param handler reads the value; may be called several times, and may see a value that is torn.
+     * @param <R> what the handler returns.
+     * @return what the handler returned for a whole value; null if the key is not there.
+     */
+    public final <R> R read(long key, ValueHandler<R> handler) {
+        return read(keyed(key), handler);
+    }
+
+    /**
+     * A handle that remembers where a key lies.
+     *
+     * @param key the key, a signed integer.
+     * @return the entry; null if the key is not there.
+     */
+    public final Entry entry(long key) {
+        return entry(keyed(key));
+    }
+
+    /**
+     * Waits until a key has another version.
+     *
+     * @param key the key, a signed integer.
+     * @param version the version it has; 0: until it is there.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the new version; 0 if the key is gone.
+     * @throws TimedOutException if it did not change in time.
+     */
+    public final long waitChanged(long key, long version, Duration timeout) {
+        return waitChanged(keyed(key), version, timeout);
+    }
+
+    /**
+     * Sets the value of a key. Takes the writer's slot for this one change, and waits for it.
+     *
+     * @param key the key, a signed integer.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
+     * @return the key's new version.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws MessageTooLargeException if key or value are longer than the table takes.
+     * @throws AccessDeniedException if the table is open read-only.
+     * @throws NoFreeSlotException if another process wrote for longer than the time-out.
+     * @throws CorruptTableException if the table's content violates the specification.
+     * @throws NoSpaceException if the table is full.
+     * @throws NeedsRecoveryException if the table was written in another boot, and cannot be recovered.
+     * @throws ChannelReplacedException if another table has the name now.
+     * @throws ClosedException after close.
+     */
+    public final long put(long key, DirectBuffer value, int offset, int length, Duration timeout) {
+        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+    }
+
+    /**
+     * Sets the value of a key that is not there; waits for the slot for a limited time.
+     *
+     * @param key the key, a signed integer.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if the key was there.
+     */
+    public final long putIfAbsent(long key, DirectBuffer value, int offset, int length, Duration timeout) {
+        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+    }
+
+    /**
+     * Sets the value of a key that has a certain version; waits for the slot for a limited time.
+     *
+     * @param key the key, a signed integer.
+     * @param version the version that it must have; 0: it must not be there.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if it has another one.
+     */
+    public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length,
+        Duration timeout) {
+        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+    }
+
+    /**
+     * Removes a key; waits for the slot for a limited time.
+     *
+     * @param key the key, a signed integer.
+     * @param timeout the longest time to wait for the slot.
+     * @return whether it was there.
+     */
+    public final boolean remove(long key, Duration timeout) {
+        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+    }
+
+    /**
+     * Changes the value of a key; waits for the slot for a limited time.
+     *
+     * @param key the key, a signed integer.
+     * @param handler gets a copy of the value and changes it; may not change the same table.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if the key is not there.
+     */
+    public final long update(long key, ValueUpdate handler, Duration timeout) {
+        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+    }
+
+    /**
+     * Copies the value of a key. Allocates nothing.
+     *
+     * @param key the key, text.
+     * @param target where the value goes.
+     * @param offset where it begins in the target.
+     * @return the value's length in bytes; -1 if the key is not there.
+     * @throws MessageTooLargeException if the target has too little room.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws CorruptTableException if the key's cell violates the specification.
+     * @throws BusyException if the value changed during each try to read it, for 1 ms.
+     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws ClosedException after close.
+     */
+    public final int get(CharSequence key, MutableDirectBuffer target, int offset) {
+        return get(keyed(key), target, offset);
+    }
+
+    /**
+     * The value of a key with its version.
+     *
+     * @param key the key, text.
+     * @return a copy of the value, and its version; null if the key is not there.
+     */
+    public final Versioned getVersioned(CharSequence key) {
+        return getVersioned(keyed(key));
+    }
+
+    /**
+     * Reads the value of a key in place.
+     *
+     * @param key the key, text.
+     * @param handler reads the value; may be called several times, and may see a value that is torn.
+     * @param <R> what the handler returns.
+     * @return what the handler returned for a whole value; null if the key is not there.
+     */
+    public final <R> R read(CharSequence key, ValueHandler<R> handler) {
+        return read(keyed(key), handler);
+    }
+
+    /**
+     * A handle that remembers where a key lies.
+     *
+     * @param key the key, text.
+     * @return the entry; null if the key is not there.
+     */
+    public final Entry entry(CharSequence key) {
+        return entry(keyed(key));
+    }
+
+    /**
+     * Waits until a key has another version.
+     *
+     * @param key the key, text.
+     * @param version the version it has; 0: until it is there.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the new version; 0 if the key is gone.
+     * @throws TimedOutException if it did not change in time.
+     */
+    public final long waitChanged(CharSequence key, long version, Duration timeout) {
+        return waitChanged(keyed(key), version, timeout);
+    }
+
+    /**
+     * Sets the value of a key. Takes the writer's slot for this one change, and waits for it.
+     *
+     * @param key the key, text.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
+     * @return the key's new version.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws MessageTooLargeException if key or value are longer than the table takes.
+     * @throws AccessDeniedException if the table is open read-only.
+     * @throws NoFreeSlotException if another process wrote for longer than the time-out.
+     * @throws CorruptTableException if the table's content violates the specification.
+     * @throws NoSpaceException if the table is full.
+     * @throws NeedsRecoveryException if the table was written in another boot, and cannot be recovered.
+     * @throws ChannelReplacedException if another table has the name now.
+     * @throws ClosedException after close.
+     */
+    public final long put(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
+        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+    }
+
+    /**
+     * Sets the value of a key that is not there; waits for the slot for a limited time.
+     *
+     * @param key the key, text.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if the key was there.
+     */
+    public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
+        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+    }
+
+    /**
+     * Sets the value of a key that has a certain version; waits for the slot for a limited time.
+     *
+     * @param key the key, text.
+     * @param version the version that it must have; 0: it must not be there.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if it has another one.
+     */
+    public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length,
+        Duration timeout) {
+        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+    }
+
+    /**
+     * Removes a key; waits for the slot for a limited time.
+     *
+     * @param key the key, text.
+     * @param timeout the longest time to wait for the slot.
+     * @return whether it was there.
+     */
+    public final boolean remove(CharSequence key, Duration timeout) {
+        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+    }
+
+    /**
+     * Changes the value of a key; waits for the slot for a limited time.
+     *
+     * @param key the key, text.
+     * @param handler gets a copy of the value and changes it; may not change the same table.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if the key is not there.
+     */
+    public final long update(CharSequence key, ValueUpdate handler, Duration timeout) {
+        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+    }
+
+    /**
+     * Copies the value of a key. Allocates nothing.
+     *
+     * @param key the key, bytes.
+     * @param target where the value goes.
+     * @param offset where it begins in the target.
+     * @return the value's length in bytes; -1 if the key is not there.
+     * @throws MessageTooLargeException if the target has too little room.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws CorruptTableException if the key's cell violates the specification.
+     * @throws BusyException if the value changed during each try to read it, for 1 ms.
+     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws ClosedException after close.
+     */
+    public final int get(DirectBuffer key, MutableDirectBuffer target, int offset) {
+        return get(keyed(key), target, offset);
+    }
+
+    /**
+     * The value of a key with its version.
+     *
+     * @param key the key, bytes.
+     * @return a copy of the value, and its version; null if the key is not there.
+     */
+    public final Versioned getVersioned(DirectBuffer key) {
+        return getVersioned(keyed(key));
+    }
+
+    /**
+     * Reads the value of a key in place.
+     *
+     * @param key the key, bytes.
+     * @param handler reads the value; may be called several times, and may see a value that is torn.
+     * @param <R> what the handler returns.
+     * @return what the handler returned for a whole value; null if the key is not there.
+     */
+    public final <R> R read(DirectBuffer key, ValueHandler<R> handler) {
+        return read(keyed(key), handler);
+    }
+
+    /**
+     * A handle that remembers where a key lies.
+     *
+     * @param key the key, bytes.
+     * @return the entry; null if the key is not there.
+     */
+    public final Entry entry(DirectBuffer key) {
+        return entry(keyed(key));
+    }
+
+    /**
+     * Waits until a key has another version.
+     *
+     * @param key the key, bytes.
+     * @param version the version it has; 0: until it is there.
+     * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
+     * @return the new version; 0 if the key is gone.
+     * @throws TimedOutException if it did not change in time.
+     */
+    public final long waitChanged(DirectBuffer key, long version, Duration timeout) {
+        return waitChanged(keyed(key), version, timeout);
+    }
+
+    /**
+     * Sets the value of a key. Takes the writer's slot for this one change, and waits for it.
+     *
+     * @param key the key, bytes.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
+     * @return the key's new version.
+     * @throws InvalidArgumentException if the key is of another type than the table's keys.
+     * @throws MessageTooLargeException if key or value are longer than the table takes.
+     * @throws AccessDeniedException if the table is open read-only.
+     * @throws NoFreeSlotException if another process wrote for longer than the time-out.
+     * @throws CorruptTableException if the table's content violates the specification.
+     * @throws NoSpaceException if the table is full.
+     * @throws NeedsRecoveryException if the table was written in another boot, and cannot be recovered.
+     * @throws ChannelReplacedException if another table has the name now.
+     * @throws ClosedException after close.
+     */
+    public final long put(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
+        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+    }
+
+    /**
+     * Sets the value of a key that is not there; waits for the slot for a limited time.
+     *
+     * @param key the key, bytes.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if the key was there.
+     */
+    public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
+        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+    }
+
+    /**
+     * Sets the value of a key that has a certain version; waits for the slot for a limited time.
+     *
+     * @param key the key, bytes.
+     * @param version the version that it must have; 0: it must not be there.
+     * @param value a buffer with the value.
+     * @param offset where the value begins in it.
+     * @param length the value's length, in bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if it has another one.
+     */
+    public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length,
+        Duration timeout) {
+        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+    }
+
+    /**
+     * Removes a key; waits for the slot for a limited time.
+     *
+     * @param key the key, bytes.
+     * @param timeout the longest time to wait for the slot.
+     * @return whether it was there.
+     */
+    public final boolean remove(DirectBuffer key, Duration timeout) {
+        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+    }
+
+    /**
+     * Changes the value of a key; waits for the slot for a limited time.
+     *
+     * @param key the key, bytes.
+     * @param handler gets a copy of the value and changes it; may not change the same table.
+     * @param timeout the longest time to wait for the slot.
+     * @return the key's new version; 0 if the key is not there.
+     */
+    public final long update(DirectBuffer key, ValueUpdate handler, Duration timeout) {
+        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.lang.invoke.VarHandle;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.BiConsumer;
+
+/**
+ * The one slot of a table: takes it, finishes what a dead writer left, and gives it back (table.md 5.1). Its lock lies
+ * on a description that is kept open. Callers hold this object's monitor.
+ */
+final class TableSlot implements AutoCloseable {
+    private static final int AT = Layout.TABLE_CONTROL_SLOT;
+    private static final int CHANGING = -1;
+
+    private final TableFile file;
+    private final Identity identity;
+    private final boolean wakes;
+    private final TableChange change;
+    private final BiConsumer<Long, Long> progress;
+    private Lock lock;
+    /** A change is under way: its handler may not begin another one. */
+    private boolean busy;
+
+    TableSlot(TableFile file, Identity identity, boolean wakes, BiConsumer<Long, Long> progress) {
+        this.file = file;
+        this.identity = identity;
+        this.wakes = wakes;
+        this.progress = progress;
+        this.change = new TableChange(file, wakes);
+    }
+
+    TableFile file() {
+        return file;
+    }
+
+    TableChange change() {
+        return change;
+    }
+
+    static long lockByte(TableFile file) {
+        return file.header.controlOffset + AT;
+    }
+
+    /**
+     * Tries to take the slot; false if another owner has it.
+     *
+     * @param name of a held writer; null for a single change, which stores no name.
+     */
+    boolean tryTake(byte[] name) {
+        if (lock == null) {
+            lock = file.file.newLock();
+        }
+        if (!lock.tryLock(lockByte(file))) { // take 1
+            return false;
+        }
+        boolean done = false;
+        try {
+            enter(name);
+            done = true;
+            return true;
+        } finally {
+            if (!done) {
+                release();
+            }
+        }
+    }
+
+    private void enter(byte[] name) {
+        final Memory control = file.control;
+        final byte[] boot = identity.boot();
+        if (!Arrays.equals(file.boot(), boot)) { // take 2
+            if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) == 1) {
+                control.putBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
+            } else if (file.header.checked) {
+                new TableRecovery(file, change, progress).recover(boot);
+            } else {
+                throw new NeedsRecoveryException(file.path, false);
+            }
+        }
+        if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) != 0) {
+            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, 0); // behind boot_id; pairs with: readers of another boot
+            syncControl();
+        }
+        change.own(storeOwner(name)); // take 3
+        final boolean untold = change.finishIntent(); // take 3, 4
+        if (untold || name != null) {
+            file.data().wakeAll();
+        }
+    }
+
+    void syncControl() {
+        final long page = Sys.pageSize();
+        final long address = file.control.address() & -page;
+        ChannelFile.check("msync", Sys.syncPages(address, page), file.path);
+    }
+
+    /** Writes the fields of the new owner (channel.md 5.2, 4); returns the new epoch. */
+    private long storeOwner(byte[] name) {
+        final Memory control = file.control;
+        final boolean renamed = name != null && !Arrays.equals(name, name());
+        if (renamed) {
+            control.putIntOpaque(AT + Layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING); // pairs with: channel.md 6.12
+            VarHandle.releaseFence();
+            control.fill(AT + Layout.PUBLISHER_SLOT_NAME, Layout.MAX_NAME_LENGTH, (byte) 0);
+            control.putBytes(AT + Layout.PUBLISHER_SLOT_NAME, name, 0, name.length);
+        }
+        if (name != null) {
+            control.putInt(AT + Layout.PUBLISHER_SLOT_CLOSED, 0);
+            control.putInt(AT + Layout.PUBLISHER_SLOT_PID, identity.processId());
+            control.putLong(AT + Layout.PUBLISHER_SLOT_ATTACHED_AT, identity.now());
+        }
+        final long before = epoch();
+        final long epoch = before >= 0 && before < Layout.MAX_EPOCH ? before + 1 : 1;
+        control.putLongOpaque(AT + Layout.PUBLISHER_SLOT_WAKES, wakes ? epoch : 0);
+        control.putLongRelease(AT + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: 4, the cap of a sleep
+        if (renamed) {
+            // pairs with: channel.md 6.12
+            control.putIntRelease(AT + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length);
+        }
+        return epoch;
+    }
+
+    private long epoch() {
+        return file.word(AT + Layout.PUBLISHER_SLOT_EPOCH);
+    }
+
+    /** Whether the slot's owner wakes sleepers, if it has one (8). */
+    static boolean ownerWakes(TableFile file) {
+        final long epoch = file.control.getLongAcquire(AT + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take 3
+        return file.word(AT + Layout.PUBLISHER_SLOT_WAKES) == epoch;
+    }
+
+    /** A held writer's proper end: stored before the lock is released. */
+    void closed() {
+        file.control.putIntRelease(AT + Layout.PUBLISHER_SLOT_CLOSED, 1);
+    }
+
+    /** Runs an action under the slot. */
+    long run(Table.Action action) {
+        busy = true;
+        try {
+            return action.run(this);
+        } finally {
+            busy = false;
+        }
+    }
+
+    /** The same for one change of a key. */
+    long change(TableLook look, TableVerbs.Change what, long likely) {
+        busy = true;
+        try {
+            return what.make(change, look, likely);
+        } finally {
+            busy = false;
+        }
+    }
+
+    /** Throws in a handler of a change of the same table. */
+    void checkIdle() {
+        if (busy) {
+            throw new ViewAliveException("A change of " + file.path + " is under way: its handler may not change or"
+                + " close the same table.");
+        }
+    }
+
+    boolean isOwned() {
+        return change.epoch() == epoch();
+    }
+
+    /** Gives the slot back. */
+    void release() {
+        if (lock != null) {
+            lock.unlock(lockByte(file));
+        }
+    }
+
+    /** Closes the description; the kernel drops the lock, if it is held. */
+    @Override
+    public void close() {
+        if (lock != null) {
+            lock.unlockAndClose(lockByte(file));
+            lock = null;
+        }
+    }
+
+    /** The last held writer: epoch, pid, when it came, and its name. */
+    record Owner(long epoch, int pid, long attachedAt, String name, boolean closed) {
+    }
+
+    /** The slot's name; empty if it has none, null while it changes or if its owner died changing it. */
+    private byte[] name() {
+        return file.control.getIntOpaque(AT + Layout.PUBLISHER_SLOT_NAME_LENGTH) == CHANGING ? null : name(file);
+    }
+
+    private static byte[] name(TableFile file) {
+        final int length = file.control.getIntAcquire(AT + Layout.PUBLISHER_SLOT_NAME_LENGTH); // pairs with: take
+        final byte[] name = new byte[length < 0 || length > Layout.MAX_NAME_LENGTH ? 0 : length];
+        file.control.getBytes(AT + Layout.PUBLISHER_SLOT_NAME, name, 0, name.length);
+        return name;
+    }
+
+    static Owner owner(TableFile file) {
+        final Memory control = file.control;
+        return new Owner(file.word(AT + Layout.PUBLISHER_SLOT_EPOCH),
+            control.getIntOpaque(AT + Layout.PUBLISHER_SLOT_PID), file.word(AT + Layout.PUBLISHER_SLOT_ATTACHED_AT),
+            new String(name(file), StandardCharsets.UTF_8),
+            control.getIntAcquire(AT + Layout.PUBLISHER_SLOT_CLOSED) != 0); // pairs with: closed
+    }
+
+    /** The error that the slot was not free in time; names the last held writer. */
+    static NoFreeSlotException noFreeSlot(TableFile file) {
+        final Owner owner = owner(file);
+        return new NoFreeSlotException("writer", 1, List.of(new NoFreeSlotException.Owner(0, owner.name, owner.pid)),
+            file.path + ": another process writes, and has the table's one writer slot. The last held writer was '"
+            + owner.name + "' (pid " + owner.pid + "). Close it, wait longer, or kill it if it is stopped.");
+    }
+}

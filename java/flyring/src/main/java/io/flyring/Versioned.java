@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/**
+ * The value of a key of a table, with its version.
+ *
+ * @param value a copy of the value.
+ * @param version the number of its change: it only grows.
+ */
+public record Versioned(byte[] value, long version) {
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Table: reading, and changes that take the slot for themselves. flyring/table.py has the rest. */
+#include "arguments.h"
+#include "table_types.h"
+
+PyTypeObject *table_type;
+
+#define FIRST_LOOK_NS 1000000 /* between two looks whether the file was replaced; doubles up to the last */
+#define LAST_LOOK_NS 100000000
+#define SCAN_BYTES (1 << 20) /* a scan ends after so many bytes of values */
+
+/* Set the map from the dimensions of a checked header. Raises ValueError and returns false unless all lies in the
+   mapping. */
+static bool map_make(table_map *map, PyObject *shape, Memory *memory)
+{
+    int key_type, key_bytes, value_bytes, checked;
+    long long capacity, cells, entries;
+    if (!PyArg_ParseTuple(shape, "iiipLLL:shape", &key_type, &key_bytes, &value_bytes, &checked, &capacity, &cells,
+                          &entries))
+        return false;
+    bool valid = key_type >= TABLE_KEY_TYPE_BYTES && key_type <= TABLE_KEY_TYPE_INTEGER && key_bytes >= 1 &&
+                 key_bytes <= TABLE_MAX_KEY_BYTES && value_bytes >= 0 && value_bytes <= TABLE_MAX_VALUE_BYTES &&
+                 capacity >= 1 && capacity <= TABLE_MAX_CAPACITY && cells >= capacity && cells < UINT32_MAX &&
+                 entries >= TABLE_MIN_ENTRIES && entries % 8 == 0 && entries < INT64_C(1) << 31;
+    int64_t alignment = TABLE_BODY_ALIGNMENT, page = SECTION_ALIGNMENT;
+    int64_t body = (TABLE_CELL_KEY + (int64_t)key_bytes + alignment - 1) / alignment * alignment;
+    int64_t body_stride = (TABLE_BODY_VALUE + (int64_t)value_bytes + alignment - 1) / alignment * alignment;
+    int64_t stride = body + 2 * body_stride, index = (8 * entries + page - 1) / page * page;
+    int64_t at = HEADER_LENGTH + TABLE_CONTROL_LENGTH + 2 * index;
+    if (!valid || at > memory->length || cells > (memory->length - at) / stride) {
+        PyErr_SetString(PyExc_ValueError, "this table does not fit into the mapping");
+        return false;
+    }
+    uint8_t *base = memory->base, *first = base + HEADER_LENGTH + TABLE_CONTROL_LENGTH;
+    *map = (table_map){
+        .base = base,
+        .control = base + HEADER_LENGTH,
+        .cells_at = base + at,
+        .index = {first, first + index},
+        .key_type = key_type,
+        .key_bytes = key_bytes,
+        .value_bytes = value_bytes,
+        .checked = checked,
+        .one_piece = cells * stride <= TABLE_PIECE,
+        .capacity = capacity,
+        .cells = cells,
+        .stride = stride,
+        .entries = entries,
+        .body = body,
+        .body_stride = body_stride,
+        .length = at + cells * stride,
+    };
+    return true;
+}
+
+/* Let go of the file. */
+static void let_go(Table *self)
+{
+    Memory *memory = self->memory;
+    self->memory = NULL;
+    Py_CLEAR(self->file);
+    Py_CLEAR(self->lock);
+    if (memory != NULL)
+        memory_unuse(memory);
+}
+
+static PyObject *table_attach(Table *self, PyObject *args)
+{
+    PyObject *file, *memory, *shape;
+    table_map map;
+    if (!PyArg_ParseTuple(args, "O!O!O!:_attach", file_type, &file, memory_type, &memory, &PyTuple_Type, &shape) ||
+        !memory_covers((Memory *)memory, 0, 1) || !map_make(&map, shape, (Memory *)memory))
+        return NULL;
+    memory_use((Memory *)memory);
+    Py_INCREF(file);
+    let_go(self);
+    self->map = map;
+    self->memory = (Memory *)memory;
+    self->file = (File *)file;
+    self->ready = false;
+    self->next_look = 0;
+    self->look_every = FIRST_LOOK_NS;
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *table_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *file, *memory, *shape, *path;
+    int wakes, writable;
+    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "no keywords");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!O!O!O!pp:Table", file_type, &file, memory_type, &memory, &PyTuple_Type, &shape,
+                          &PyUnicode_Type, &path, &wakes, &writable))
+        return NULL;
+    Table *self = (Table *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->wakes = wakes;
+    self->writable = writable;
+    self->path = Py_NewRef(path);
+    PyObject *parts = PyTuple_Pack(3, file, memory, shape);
+    PyObject *done = parts == NULL ? NULL : table_attach(self, parts);
+    Py_XDECREF(parts);
+    Py_XDECREF(done);
+    if (done == NULL)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void table_dealloc(Table *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    let_go(self);
+    Py_XDECREF(self->path);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *table_shut(Table *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->changing)
+        return raise_error("TwoThreadsError", "(s)", "table");
+    self->closed = true;
+    if (self->lock != NULL)
+        file_shut(self->lock);
+    let_go(self);
+    return Py_NewRef(Py_None);
+}
+
+bool table_call(Table *self, const char *method)
+{
+    PyObject *done = PyObject_CallMethod((PyObject *)self, method, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+bool table_is_open(Table *self)
+{
+    if (LIKELY(!self->closed && !self->memory->forked))
+        return true;
+    raise_error("ClosedError", "(si)", "table", (int)(self->memory != NULL && self->memory->forked));
+    return false;
+}
+
+bool table_usable(Table *self)
+{
+    if (UNLIKELY(!table_is_open(self)))
+        return false;
+    if (UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0) && now_ns() >= self->next_look) {
+        self->next_look = now_ns() + self->look_every;
+        self->look_every = self->look_every < LAST_LOOK_NS ? 2 * self->look_every : LAST_LOOK_NS;
+        if (!table_call(self, "_follow") || !table_is_open(self))
+            return false;
+    }
+    return LIKELY(self->ready) || (table_call(self, "_check_boot") && table_is_open(self));
+}
+
+/* Find a key that a caller gave. True: the result is FOUND or ABSENT. */
+static bool find_given(Table *self, PyObject *object, table_reading *reading, table_result *result)
+{
+    given_key key;
+    if (UNLIKELY(!table_usable(self)) || UNLIKELY(!key_given(self, object, &key)))
+        return false;
+    if (UNLIKELY(key.view.obj != NULL) && !table_is_open(self)) { /* getting the buffer may have run Python code */
+        key_done(&key);
+        return false;
+    }
+    *result = table_find(&self->map, &key.key, reading);
+    key_done(&key);
+    if (LIKELY(*result <= TABLE_ABSENT))
+        return true;
+    table_raise(self, *result, reading);
+    return false;
+}
+
+static PyObject *table_get(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "default"};
+    const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL}, *value;
+    table_reading reading = reading_bytes(&value);
+    table_result result;
+    if (LIKELY(n == 1 && names == NULL))
+        values[0] = args[0];
+    else if (!parse_arguments(&expected, args, n, names, values))
+        return NULL;
+    if (!find_given(self, values[0], &reading, &result)) {
+        Py_XDECREF(value);
+        return NULL;
+    }
+    if (result == TABLE_FOUND)
+        return value;
+    Py_XDECREF(value);
+    return Py_NewRef(values[1] != NULL ? values[1] : Py_None);
+}
+
+static PyObject *table_subscript(Table *self, PyObject *object)
+{
+    PyObject *value;
+    table_reading reading = reading_bytes(&value);
+    table_result result;
+    if (find_given(self, object, &reading, &result)) {
+        if (result == TABLE_FOUND)
+            return value;
+        PyErr_SetObject(PyExc_KeyError, object);
+    }
+    Py_XDECREF(value);
+    return NULL;
+}
+
+static PyObject *table_get_versioned(Table *self, PyObject *object)
+{
+    PyObject *value, *pair = NULL;
+    table_reading reading = reading_bytes(&value);
+    table_result result;
+    if (find_given(self, object, &reading, &result))
+        pair = result == TABLE_FOUND ? Py_BuildValue("OL", value, (long long)reading.version) : Py_NewRef(Py_None);
+    Py_XDECREF(value);
+    return pair;
+}
+
+/* The version of a key, 0 if it is absent; of None: of the table. */
+static PyObject *table_version_of(Table *self, PyObject *object)
+{
+    table_reading reading = {0};
+    table_result result;
+    if (object == Py_None) {
+        if (!table_usable(self))
+            return NULL;
+        return PyLong_FromLongLong(LOAD64_ACQUIRE(self->map.control + TABLE_CONTROL_CHANGED)); /* pairs with write 6 */
+    }
+    if (!find_given(self, object, &reading, &result))
+        return NULL;
+    return PyLong_FromLongLong(result == TABLE_FOUND ? reading.version : 0);
+}
+
+static int table_contains(Table *self, PyObject *object)
+{
+    table_reading reading = {0};
+    table_result result;
+    return !find_given(self, object, &reading, &result) ? -1 : result == TABLE_FOUND;
+}
+
+static Py_ssize_t table_length(Table *self)
+{
+    if (!table_usable(self))
+        return -1;
+    int64_t size = LOAD64_RELAXED(self->map.control + TABLE_CONTROL_SIZE);
+    return size < 0 ? 0 : size > self->map.cells ? self->map.cells : size; /* 10: any value */
+}
+
+static PyObject *table_read_in_place(Table *self, PyObject *const *args, Py_ssize_t n)
+{
+    given_key key;
+    int64_t cell = -1;
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "read(key, handler)");
+        return NULL;
+    }
+    if (!table_usable(self) || !key_given(self, args[0], &key))
+        return NULL;
+    PyObject *result = table_read_with(self, &key.key, &cell, args[1]);
+    key_done(&key);
+    return result;
+}
+
+/* The cells from `start` on, up to a number of bytes: (the next cell, or -1 at the end; a list of (key, value,
+   version)). */
+static PyObject *table_scan(Table *self, PyObject *number)
+{
+    int64_t cell = PyLong_AsLongLong(number), bytes = 0;
+    PyObject *value, *list;
+    uint8_t key[TABLE_MAX_KEY_BYTES];
+    if ((cell == -1 && PyErr_Occurred()) || !table_usable(self) || (list = PyList_New(0)) == NULL)
+        return NULL;
+    for (int64_t fresh = table_fresh(&self->map); cell >= 0 && bytes < SCAN_BYTES; cell++) {
+        table_reading reading = reading_bytes(&value);
+        reading.key = key;
+        if (cell >= fresh) {
+            cell = -2;
+            continue;
+        }
+        bytes += 64;
+        if (!cell_is_usable(&self->map, cell))
+            continue;
+        table_result result = table_read(&self->map, cell, NULL, &reading);
+        if (result == TABLE_ABSENT) {
+            Py_XDECREF(value);
+            continue;
+        }
+        PyObject *one = result != TABLE_FOUND ? table_raise(self, result, &reading)
+                                              : Py_BuildValue("NOL", key_object(&self->map, key, reading.key_length),
+                                                              value, (long long)reading.version);
+        Py_XDECREF(value);
+        if (one == NULL || PyList_Append(list, one) < 0) {
+            Py_XDECREF(one);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(one);
+        bytes += reading.length;
+    }
+    return Py_BuildValue("LN", (long long)cell, list);
+}
+
+/* Changes that take the slot for themselves: table_single.c */
+
+/* The time-out of a change: None, no limit, by default. */
+static bool parse_timeout(PyObject *seconds, int64_t *timeout)
+{
+    *timeout = WAIT_UNLIMITED;
+    return seconds == NULL || (*timeout = wait_timeout(seconds)) >= 0;
+}
+
+static bool parse_version(PyObject *number, int64_t *version)
+{
+    *version = PyLong_AsLongLong(number);
+    if (*version == -1 && PyErr_Occurred())
+        return false;
+    if (*version < 0)
+        raise_error("InvalidArgumentError", "(ss)", "version", "must be 0 or more");
+    return *version >= 0;
+}
+
+/* A put as a change of its own. */
+static PyObject *put(Table *self, PyObject *object, PyObject *given, int64_t expected, int64_t timeout)
+{
+    given_key key;
+    given_value value;
+    table_change change;
+    PyObject *result = NULL;
+    if (!table_is_open(self) || !key_given(self, object, &key))
+        return NULL;
+    if (value_given(self, given, &value)) {
+        if (single_begin(self, timeout, &change)) {
+            change_result done = table_put(&change, &key.key, value.bytes, value.length, expected);
+            single_end(self);
+            result = change_raise(self, done, &change);
+        }
+        value_done(&value);
+    }
+    key_done(&key);
+    return result;
+}
+
+static PyObject *remove_key(Table *self, PyObject *object, int64_t timeout)
+{
+    given_key key;
+    table_change change;
+    PyObject *result = NULL;
+    if (!table_is_open(self) || !key_given(self, object, &key))
+        return NULL;
+    if (single_begin(self, timeout, &change)) {
+        change_result done = table_remove(&change, &key.key);
+        single_end(self);
+        result = change_raise(self, done, &change);
+    }
+    key_done(&key);
+    return result;
+}
+
+static PyObject *table_put_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "value", "timeout"};
+    const signature expected = {parameters, 3, 2};
+    PyObject *values[3] = {NULL, NULL, NULL};
+    int64_t timeout;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[2], &timeout))
+        return NULL;
+    return put(self, values[0], values[1], ANY_VERSION, timeout);
+}
+
+static PyObject *table_put_if_absent(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "value", "timeout"};
+    const signature expected = {parameters, 3, 2};
+    PyObject *values[3] = {NULL, NULL, NULL};
+    int64_t timeout;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[2], &timeout))
+        return NULL;
+    return put(self, values[0], values[1], 0, timeout);
+}
+
+static PyObject *table_compare_and_put(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "version", "value", "timeout"};
+    const signature expected = {parameters, 4, 3};
+    PyObject *values[4] = {NULL, NULL, NULL, NULL};
+    int64_t timeout, version;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[3], &timeout) ||
+        !parse_version(values[1], &version))
+        return NULL;
+    return put(self, values[0], values[2], version, timeout);
+}
+
+static PyObject *table_remove_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "timeout"};
+    const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL}, *version;
+    int64_t timeout;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[1], &timeout) ||
+        (version = remove_key(self, values[0], timeout)) == NULL)
+        return NULL;
+    PyObject *was_there = PyBool_FromLong(PyObject_IsTrue(version));
+    Py_DECREF(version);
+    return was_there;
+}
+
+static int table_assign(Table *self, PyObject *object, PyObject *given)
+{
+    PyObject *version = given != NULL ? put(self, object, given, ANY_VERSION, WAIT_UNLIMITED)
+                                      : remove_key(self, object, WAIT_UNLIMITED);
+    if (version == NULL)
+        return -1;
+    bool absent = given == NULL && PyObject_IsTrue(version) == 0;
+    Py_DECREF(version);
+    if (absent)
+        PyErr_SetObject(PyExc_KeyError, object);
+    return absent ? -1 : 0;
+}
+
+static PyObject *table_wait_changed(Table *self, PyObject *const *args, Py_ssize_t n)
+{
+    given_key key;
+    int64_t timeout, version;
+    if (n != 3) {
+        PyErr_SetString(PyExc_TypeError, "_wait_changed(key or None, version, timeout)");
+        return NULL;
+    }
+    if (!table_usable(self))
+        return NULL;
+    if (args[0] == Py_None) {
+        if (!parse_version(args[1], &version) || (timeout = wait_timeout(args[2])) < 0)
+            return NULL;
+        return table_wait(self, NULL, version, timeout);
+    }
+    if (!key_given(self, args[0], &key))
+        return NULL;
+    PyObject *result = NULL;
+    if (parse_version(args[1], &version) && (timeout = wait_timeout(args[2])) >= 0)
+        result = table_wait(self, &key.key, version, timeout);
+    key_done(&key);
+    return result;
+}
+
+/* For Python code that has the slot's lock */
+
+static PyObject *table_recover_python(Table *self, PyObject *progress)
+{
+    table_recovery recovery = {.map = &self->map};
+    bool ended = false;
+    memory_use(self->memory);
+    while (!ended && table_is_open(self)) {
+        Py_BEGIN_ALLOW_THREADS
+        ended = table_recover_some(&recovery, 1 << 16);
+        Py_END_ALLOW_THREADS
+        if (progress != Py_None) {
+            long long cells = self->map.cells, done = recovery.phase == 0 ? recovery.at : cells;
+            PyObject *said = PyObject_CallFunction(progress, "LL", done, cells);
+            Py_XDECREF(said);
+            if (said == NULL)
+                break;
+        }
+        if (PyErr_CheckSignals() < 0)
+            break;
+    }
+    memory_unuse(self->memory);
+    return PyErr_Occurred() || !ended ? NULL : PyLong_FromLongLong(recovery.damaged);
+}
+
+static PyObject *table_set_clean_python(Table *self, PyObject *clean)
+{
+    if (!table_is_open(self))
+        return NULL;
+    int is_clean = PyObject_IsTrue(clean);
+    memory_use(self->memory);
+    Py_BEGIN_ALLOW_THREADS
+    table_set_clean(&self->map, is_clean);
+    Py_END_ALLOW_THREADS
+    memory_unuse(self->memory);
+    return Py_NewRef(Py_None);
+}
+
+/* Copy the cells from `start` on into a new table, up to a number of bytes. The next cell, or -1 at the end. */
+static PyObject *table_copy(Table *self, PyObject *args)
+{
+    long long cell;
+    Table *to;
+    uint8_t bytes[TABLE_MAX_KEY_BYTES];
+    PyObject *value;
+    if (!PyArg_ParseTuple(args, "O!L:_copy", table_type, &to, &cell) || !table_usable(self) || !table_is_open(to))
+        return NULL;
+    int64_t fresh = table_fresh(&self->map);
+    for (int64_t copied = 0; cell < fresh && copied < SCAN_BYTES; cell++) {
+        copied += 64;
+        if (cell < 0 || !cell_is_usable(&self->map, cell))
+            continue;
+        table_reading reading = reading_bytes(&value);
+        reading.key = bytes;
+        table_result result = table_read(&self->map, cell, NULL, &reading);
+        bool added = true;
+        if (result == TABLE_FOUND) {
+            table_key key = table_key_make(bytes, reading.key_length);
+            added = table_add(&to->map, &key, PyBytes_AsString(value), reading.length, reading.version);
+            copied += reading.length;
+        }
+        Py_XDECREF(value);
+        if (result > TABLE_ABSENT)
+            return table_raise(self, result, &reading);
+        if (!added)
+            return raise_error("NoSpaceError", "(Oiis)", to->path, 1, 0, "keys");
+    }
+    return PyLong_FromLongLong(cell < fresh ? cell : -1);
+}
+
+static PyObject *table_is_ready(Table *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->ready);
+}
+
+static int table_set_ready(Table *self, PyObject *value, void *ignored)
+{
+    (void)ignored;
+    self->ready = value != NULL && PyObject_IsTrue(value) == 1;
+    return 0;
+}
+
+static PyObject *table_is_closed(Table *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->closed || self->memory == NULL || self->memory->forked);
+}
+
+static PyObject *table_busy(Table *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->busy);
+}
+
+static PyMethodDef methods[] = {
+    {"get", KEYWORDS(table_get),
+     "get($self, /, key, default=None)\n--\n\nReturns a copy of the key's value, or ``default`` if it is absent."},
+    {"get_versioned", (PyCFunction)table_get_versioned, METH_O,
+     "get_versioned($self, key, /)\n--\n\nReturns the key's value and its version, or None."},
+    {"read", FAST(table_read_in_place),
+     "read($self, key, handler, /)\n--\n\n"
+     "Calls ``handler(value)`` with a memoryview of the value where it lies. Returns what the handler returned, or "
+     "None\n"
+     "if the key is absent.\n\n"
+     "The handler may see a torn value, and is called again then; only its last call counts. The view is valid until\n"
+     "the handler returns: keeping it, or a part of it, raises ViewAliveError."},
+    {"put", KEYWORDS(table_put_given),
+     "put($self, /, key, value, timeout=None)\n--\n\n"
+     "Puts a value: bytes, a buffer, or a typed message. Takes the writer's slot for this one change, and waits up to\n"
+     "``timeout`` seconds (None: no limit) for it. Returns the new version.\n\n"
+     "Raises NoFreeSlotError at the time-out, NoSpaceError if the table is full, MessageTooLargeError,\n"
+     "AccessDeniedError if the table is read-only, and ChannelReplacedError if another table has the name."},
+    {"put_if_absent", KEYWORDS(table_put_if_absent),
+     "put_if_absent($self, /, key, value, timeout=None)\n--\n\n"
+     "Like ``put``, but only if the key is absent. Returns the new version, or 0 if the key was there."},
+    {"compare_and_put", KEYWORDS(table_compare_and_put),
+     "compare_and_put($self, /, key, version, value, timeout=None)\n--\n\n"
+     "Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."},
+    {"remove", KEYWORDS(table_remove_given),
+     "remove($self, /, key, timeout=None)\n--\n\nRemoves a key, as ``put`` puts one. Returns whether it was there."},
+    {"_attach", (PyCFunction)table_attach, METH_VARARGS, NULL},
+    {"_shut", (PyCFunction)table_shut, METH_NOARGS, NULL},
+    {"_scan", (PyCFunction)table_scan, METH_O, NULL},
+    {"_version_of", (PyCFunction)table_version_of, METH_O, NULL},
+    {"_wait_changed", FAST(table_wait_changed), NULL},
+    {"_recover", (PyCFunction)table_recover_python, METH_O, NULL},
+    {"_set_clean", (PyCFunction)table_set_clean_python, METH_O, NULL},
+    {"_copy", (PyCFunction)table_copy, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"closed", (getter)table_is_closed, NULL, "True after ``close``, and in a forked child process.", NULL},
+    {"_ready", (getter)table_is_ready, (setter)table_set_ready, NULL, NULL},
+    {"_busy", (getter)table_busy, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, table_new},       {Py_tp_dealloc, table_dealloc},     {Py_tp_methods, methods},
+    {Py_tp_getset, getters},      {Py_mp_subscript, table_subscript}, {Py_mp_ass_subscript, table_assign},
+    {Py_mp_length, table_length}, {Py_sq_contains, table_contains},   {0, NULL},
+};
+
+static PyType_Spec spec = {"flyring._core.Table", sizeof(Table), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+PyTypeObject *make_table_type(PyObject *module)
+{
+    return table_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Python types of tables: Table, TableWriter, Entry, the view of a value in place, and a wait in an event loop. */
+#ifndef FLYRING_TABLE_TYPES_H
+#define FLYRING_TABLE_TYPES_H
+
+#include "memory.h"
+#include "table.h"
+#include "wait.h"
+
+typedef struct Table {
+    PyObject_HEAD
+    table_map map;
+    Memory *memory; /* in use by this object; another one after grow */
+    File *file; /* attached */
+    File *lock; /* for single changes; NULL until the first */
+    PyObject *path;
+    bool closed, wakes, registered, writable;
+    bool ready; /* the table is whole in this boot (9) */
+    bool changing; /* Python code runs under `lock`: a recovery */
+    int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
+    int64_t look_every; /* ns to the look after that */
+    int64_t busy; /* how many reads were busy */
+} Table;
+
+typedef struct TableWriter {
+    PyObject_HEAD
+    Table *table;
+    Memory *memory; /* a reference: that of the file whose slot it has */
+    File *lock;
+    table_change change;
+    bool closed;
+} TableWriter;
+
+extern PyTypeObject *table_type, *table_writer_type;
+
+/* A key as the caller gave it. */
+typedef struct {
+    table_key key;
+    Py_buffer view; /* held if view.obj is not NULL */
+    int64_t integer;
+} given_key;
+
+/* Convert a key. False with an exception: InvalidArgumentError, MessageTooLargeError. */
+bool key_given(const Table *self, PyObject *object, given_key *key);
+void key_done(given_key *key);
+/* Make a Python object of a key's bytes. */
+PyObject *key_object(const table_map *map, const uint8_t *bytes, int32_t length);
+/* A value as the caller gave it: bytes, a buffer, or a typed message. */
+typedef struct {
+    const void *bytes;
+    int32_t length;
+    Py_buffer view; /* held if view.obj is not NULL */
+    PyObject *copy; /* or NULL */
+} given_value;
+/* Convert a value. False with an exception. */
+bool value_given(const Table *self, PyObject *object, given_value *value);
+void value_done(given_value *value);
+
+/* Call a method without arguments and a result. False with an exception. */
+bool table_call(Table *self, const char *method);
+/* False with ClosedError. */
+bool table_is_open(Table *self);
+/* Check that the table can be read: open, whole, and not replaced by a grown one, which it follows. False with an
+   exception. */
+bool table_usable(Table *self);
+/* Whether `successor` says that another file may have the name. */
+static inline bool table_has_successor(const Table *self)
+{
+    return UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0);
+}
+
+/* Raise the error of a result that is neither FOUND nor ABSENT. NULL. */
+PyObject *table_raise(Table *self, table_result result, const table_reading *reading);
+/* The result of a change: the version; 0 for CHANGE_NOT; an exception. */
+PyObject *change_raise(Table *self, change_result result, const table_change *change);
+/* A reading that makes a bytes object of the value; *value is a reference, or NULL. */
+table_reading reading_bytes(PyObject **value);
+/* Call a handler with the value in place, for find or read by `once`, which returns the result. */
+PyObject *table_read_with(Table *self, const table_key *key, int64_t *cell, PyObject *handler);
+/* Wait until the key (NULL: any key) has another version (8). NULL with an exception. */
+PyObject *table_wait(Table *self, const table_key *key, int64_t version, int64_t timeout);
+/* What a wait looks for, for wait_target. The functions of the target run without the GIL. */
+typedef struct {
+    Table *table;
+    table_map map;
+    const table_key *key;
+    uint8_t *cell; /* whose version it waits for; NULL: for the key, or for any change */
+    int64_t version;
+    File *file;
+} table_sight;
+/* Decide what to sleep on. FOUND: it is there already, and `version` of the sight is the new one. ABSENT: `target` is
+   set. */
+table_result table_aim(Table *self, const table_key *key, int64_t version, table_sight *sight, wait_target *target);
+
+/* One change, which takes the slot for itself and gives it back. False with an exception. */
+bool single_begin(Table *self, int64_t timeout, table_change *change);
+void single_end(Table *self);
+bool writer_usable(TableWriter *self);
+
+PyTypeObject *make_table_view_type(PyObject *module), *make_table_type(PyObject *module),
+    *make_table_writer_type(PyObject *module), *make_table_entry_type(PyObject *module),
+    *make_table_wait_type(PyObject *module);
+
+#endif

@@ -1,0 +1,500 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table: the latest value of each key (spec/api.md, spec/table.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
+
+from . import layout
+from ._core import File, TableWait
+from ._identity import REAL, Identity
+from .errors import (
+    ChannelDiffersError,
+    ChannelExistsError,
+    FlyringError,
+    InvalidArgumentError,
+    NoSuchChannelError,
+    TimedOutError,
+)
+from .loops import Readable
+from .slots import check_name
+from .system import (
+    check_file_system,
+    check_folder,
+    create_file,
+    failed,
+    open_file,
+    remove,
+    table_path,
+    test_locks,
+)
+from .table_base import Progress, TableBase
+from .table_file import copy_into, fill_in, is_checked, successor
+from .table_header import TABLE_MAGIC, KeyType, TableHeader, TableOptions, describe_table
+from .table_stats import TableStats
+from .table_writer import Entry, TableWriter
+from .wait import check_timeout
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
+
+    from .sbe.flyweight import Message
+
+Key = bytes | str | int
+"""A table's key: of the one of these types with which the table was created."""
+Result = TypeVar("Result")
+COMPARED = ("key_type", "key_bytes", "value_bytes", "capacity", "checked", "schema_id")
+
+
+class Table(TableBase, MutableMapping[Any, Any]):
+    """An attached table: a mapping of keys to values that other processes share, and that is there again later.
+
+    Made by ``create``, ``open``, ``open_or_create``, ``replace`` or ``wait_for``. The ``name`` argument of these
+    methods is a name or a path, as of a channel; a name stands for the file ``<folder>/<name>.table``.
+
+    A table is a ``MutableMapping`` of keys to ``bytes``: ``table[key]``, ``table[key] = value``, ``del``, ``in``,
+    ``len``, iteration. Any number of processes read; reads take no lock and never wait. One process at a time writes:
+    ``writer`` holds the place of the writer, ``put`` and so on take it for one change.
+
+    A table is a context manager: leaving the ``with`` block closes it. In a forked child process every table is closed.
+    """
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    # Making
+
+    @classmethod
+    def create(
+        cls, name: str | os.PathLike[str], *, _identity: Identity = REAL, **options: Unpack[TableOptions]
+    ) -> Self:
+        """Creates the table's file and attaches to it. ``options``: see ``flyring.TableOptions``; ``capacity``, ``key``
+        and ``value_bytes`` must be given.
+
+        Raises InvalidArgumentError, ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError or
+        IoError.
+        """
+        return cls._create(table_path(name), describe_table(options, _identity), options, _identity, replace=False)
+
+    @classmethod
+    def replace(
+        cls, name: str | os.PathLike[str], *, _identity: Identity = REAL, **options: Unpack[TableOptions]
+    ) -> Self:
+        """Like ``create``, but replaces an existing file of that name. Processes that have the old file open keep it;
+        they get ChannelReplacedError when they next wait or write."""
+        return cls._create(table_path(name), describe_table(options, _identity), options, _identity, replace=True)
+
+    @classmethod
+    def open(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        any_file_system: bool = False,
+        wake: bool = True,
+        progress: Progress | None = None,
+        _identity: Identity = REAL,
+    ) -> Self:
+        """Attaches to an existing table, after a full check of its header (spec/channel.md 3.3).
+
+        ``read_only``: opens and maps the file for reading only; a method that would write raises AccessDeniedError.
+        ``progress``: called as ``progress(cells, all_cells)`` while a writer recovers the table after another boot.
+
+        Raises NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
+        CorruptHeaderError, UnsuitableFileSystemError or IoError.
+        """
+        path = table_path(name)
+        check_folder(path, create=False)
+        file = open_file(path, read_only)
+        try:
+            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+            header = TableHeader.parse(page, size, path)
+            check_file_system(file, path, any_file_system, read_only)
+            if not read_only:
+                test_locks(file, path)
+            schema = os.pread(file.fileno(), header.schema_length, header.schema_offset)
+            return cls(file, path, header, schema, _identity, any_file_system, wake, read_only, progress)
+        except BaseException as error:
+            file.close()
+            if isinstance(error, OSError) and not isinstance(error, FlyringError):
+                raise failed("attach", error, path) from error
+            raise
+
+    @classmethod
+    def wait_for(
+        cls,
+        name: str | os.PathLike[str],
+        timeout: float | None = None,
+        *,
+        read_only: bool = False,
+        any_file_system: bool = False,
+        wake: bool = True,
+        _identity: Identity = REAL,
+    ) -> Self:
+        """Waits until the table exists, then opens it like ``open``. Raises TimedOutError if it does not exist within
+        ``timeout`` seconds (None: no limit). Raises the other errors of ``open`` at once."""
+        give_up = time.monotonic() + check_timeout(timeout)
+        nap = 0.001
+        while True:
+            try:
+                return cls.open(
+                    name, read_only=read_only, any_file_system=any_file_system, wake=wake, _identity=_identity
+                )
+            except NoSuchChannelError as error:
+                left = give_up - time.monotonic()
+                if left <= 0:
+                    raise TimedOutError(f"a table at {error.path}") from None
+            time.sleep(min(nap, left))
+            nap = min(2 * nap, 0.016)
+
+    @classmethod
+    def open_or_create(
+        cls, name: str | os.PathLike[str], *, _identity: Identity = REAL, **options: Unpack[TableOptions]
+    ) -> Self:
+        """Attaches to the table if it exists, else creates it.
+
+        Raises the errors of ``open`` and ``create``, except NoSuchChannelError and ChannelExistsError. Raises
+        ChannelDiffersError, which names the first differing field, if the existing table does not match the options.
+        ``checked`` is compared only if it was given.
+        """
+        path = table_path(name)
+        description = describe_table(options, _identity)
+        while True:
+            with contextlib.suppress(NoSuchChannelError):
+                table = cls.open(
+                    path,
+                    any_file_system=options.get("any_file_system", False),
+                    wake=options.get("wake", True),
+                    _identity=_identity,
+                )
+                try:
+                    table._compare(description[0], "checked" in options)
+                except BaseException:
+                    table.close()
+                    raise
+                return table
+            with contextlib.suppress(ChannelExistsError):
+                return cls._create(path, description, options, _identity, replace=False)
+
+    @classmethod
+    def _create(
+        cls,
+        path: str,
+        description: tuple[TableHeader, bytes],
+        options: TableOptions,
+        identity: Identity,
+        replace: bool,
+    ) -> Self:
+        header, schema = description
+        any_file_system = options.get("any_file_system", False)
+        made: list[Self] = []
+
+        def make(file: File) -> None:
+            checked = options.get("checked")
+            final = fill_in(file, header, schema, identity, is_checked(file) if checked is None else checked)
+            made.append(cls(file, path, final, schema, identity, any_file_system, options.get("wake", True)))
+            test_locks(file, path)
+
+        try:
+            with successor(path, layout.SUCCESSOR_REPLACED if replace else 0):
+                create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
+        except BaseException:
+            for table in made:
+                table.close()
+            raise
+        return made[0]
+
+    def _compare(self, wanted: TableHeader, with_checked: bool) -> None:
+        for field in COMPARED:
+            expected, actual = getattr(wanted, field), getattr(self.header, field)
+            if expected != actual and (field != "checked" or with_checked):
+                raise ChannelDiffersError(self.path, field, expected, actual)
+        if self.header.schema_version < wanted.schema_version:
+            raise ChannelDiffersError(self.path, "schema_version", wanted.schema_version, self.header.schema_version)
+
+    @staticmethod
+    def unlink(name: str | os.PathLike[str]) -> None:
+        """Removes a table's name. Attached processes keep working.
+
+        Raises NoSuchChannelError; AccessDeniedError; NotAChannelError if the file does not begin with the magic number
+        of tables, in which case nothing is removed.
+        """
+        path = table_path(name)
+        remove(path, lambda: successor(path, layout.SUCCESSOR_UNLINKED), TABLE_MAGIC)
+
+    # Reading
+
+    def entry(self, key: Key) -> Entry | None:
+        """Returns a handle of the key, which remembers where the key lies, or None if the key is absent."""
+        entry = Entry(self, key)
+        return entry if entry.version else None
+
+    def decode(self, key: Key) -> Any:
+        """Returns a copy of the value as a typed message, or None if the key is absent. The table must have a schema.
+
+        Raises the errors of ``Message.decode`` if the value is not such a message.
+        """
+        value = self.get(key)
+        return None if value is None else self.message.decode(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _, _ in self._each())
+
+    def _each(self) -> Iterator[tuple[Any, bytes, int]]:
+        """Yields keys, values and versions. A key that is there all the time is met once, whole; a key that is put or
+        removed meanwhile is met or not."""
+        cell = 0
+        while cell >= 0:
+            cell, found = self._scan(cell)
+            yield from found
+
+    def items(self) -> ItemsView[Any, Any]:
+        """The keys with their values."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """The values."""
+        return _Values(self)
+
+    def keys(self) -> KeysView[Any]:
+        """The keys."""
+        return KeysView(self)
+
+    @property
+    def version(self) -> int:
+        """The number of the last completed change of the table."""
+        return self._version_of(None)
+
+    @property
+    def capacity(self) -> int:
+        """How many keys fit."""
+        return self.header.capacity
+
+    @property
+    def key_type(self) -> KeyType:
+        """ "bytes", "text" or "integer"."""
+        return self.header.key_type
+
+    @property
+    def schema(self) -> str | None:
+        """The schema of the values, as text, or None."""
+        return self._schema_bytes.decode("utf-8", "replace") if self._schema_bytes else None
+
+    @property
+    def message(self) -> type[Message]:
+        """The class of the values, by the schema in the file. Raises InvalidArgumentError without a schema."""
+        if self._message is None:
+            from .sbe.schema import Schema
+
+            if not self._schema_bytes:
+                raise InvalidArgumentError("message", f"the table at {self.path} has no schema: its values are bytes")
+            messages = Schema.parse(self.schema or "").messages.values()
+            template = self.header.value_template
+            found = [one for one in messages if template == one.TEMPLATE_ID]
+            if not found:
+                raise InvalidArgumentError("message", f"the schema in the table has no template {template}")
+            self._message = found[0]
+        return self._message
+
+    # Waiting
+
+    @overload
+    def wait_changed(self, version: int, /, *, timeout: float | None = None) -> int: ...
+    @overload
+    def wait_changed(self, key: Key, version: int, /, *, timeout: float | None = None) -> int: ...
+    def wait_changed(self, *args: Any, timeout: float | None = None) -> int:
+        """``wait_changed(key, version)`` waits until the key has another version, and returns that, or 0 if the key is
+        gone. With version 0 it waits until the key is there. ``wait_changed(version)`` waits until any key has changed,
+        and returns the table's new ``version``.
+
+        Raises TimedOutError after ``timeout`` seconds (None: no limit), and ChannelReplacedError if another table has
+        the name.
+        """
+        if len(args) not in (1, 2):
+            raise TypeError("wait_changed(key, version) or wait_changed(version)")
+        key, version = args if len(args) == 2 else (None, args[0])
+        if len(args) == 2 and key is None:
+            raise InvalidArgumentError("key", "None is not a key")
+        return self._wait_changed(key, version, timeout)
+
+    async def changed(self, key: Key | None = None, version: int | None = None, timeout: float | None = None) -> int:
+        """Like ``wait_changed`` of the key (None: of any key), in the running event loop (asyncio, uvloop or trio).
+        ``version`` None: the one that the key has now, so that this waits for its next change."""
+        give_up = time.monotonic() + check_timeout(timeout)
+        wait = TableWait(self, key, self._version_of(key) if version is None else version)
+        readable = Readable(wait.fileno(), "table")
+        try:
+            while (found := wait.look()) is None:
+                left = give_up - time.monotonic()
+                if left <= 0:
+                    raise TimedOutError("a change of the table" if key is None else "a change of the key")
+                await readable.wait(wait, left)
+            return found
+        finally:
+            readable.end()
+            wait.stop()
+
+    # Writing
+
+    def writer(self, name: str = "", *, timeout: float | None = 0) -> TableWriter:
+        """Takes the place of the writer, and holds it until its ``close``. Waits up to ``timeout`` seconds (0: does not
+        wait; None: no limit) until it is free.
+
+        Raises NoFreeSlotError (``kind`` is "writer"), which names the owner; AccessDeniedError if the table is
+        read-only; NeedsRecoveryError; ChannelReplacedError; InvalidArgumentError for a name that is not valid.
+        """
+        self._check_writable()
+        check_name(name)
+        return self._writer(name, timeout)
+
+    def _writer(self, name: str | None, timeout: float | None) -> TableWriter:
+        """``name`` None: for one change, without a name."""
+        self._check_writable()
+        writer = TableWriter(self, name, check_timeout(timeout))
+        self._writers.add(writer)
+        return writer
+
+    @overload  # type: ignore[override]
+    def update(self, key: Key, handler: Callable[[Any], object], /, *, timeout: float | None = None) -> int: ...
+    @overload
+    def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **values: Any) -> None: ...
+    def update(self, /, *args: Any, **values: Any) -> int | None:
+        """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the
+        value (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
+        version. An exception puts nothing. Raises KeyError if the key is absent.
+
+        ``update(mapping)`` puts all its items, as of a ``dict``."""
+        if len(args) == 2:
+            with self._writer(None, values.get("timeout")) as writer:
+                return writer.update(*args)
+        with self._writer(None, None) as writer:
+            for key, value in dict(*args, **values).items():
+                writer.put(key, value)
+        return None
+
+    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:  # type: ignore[override]
+        """Returns the value of the key; puts ``default`` first if the key is absent."""
+        while True:
+            value: bytes | None = self.get(key)
+            if value is not None:
+                return value
+            self.put_if_absent(key, default)
+
+    def clear(self, timeout: float | None = None) -> int:  # type: ignore[override]
+        """Removes each key. Returns how many were removed."""
+        with self._writer(None, timeout) as writer:
+            return writer.clear()
+
+    def snapshot(self, path: str | os.PathLike[str], *, any_file_system: bool = False) -> int:
+        """Writes a whole copy of the table to ``path``: beside it first, synced, then renamed. Returns how many keys it
+        has. It is of one instant only if a ``TableWriter`` makes it.
+
+        Raises NoSpaceError, UnsuitableFileSystemError, AccessDeniedError or IoError.
+        """
+        self._check_open()
+        return copy_into(self, table_path(path), any_file_system)
+
+    def grow(self, capacity: int, timeout: float | None = None) -> None:
+        """Puts a larger file in the place of this one, with all keys and their versions. Other processes follow it.
+
+        Raises InvalidArgumentError if ``capacity`` is below that of now, NoFreeSlotError, NoSpaceError or IoError.
+        """
+        with self._writer(None, timeout) as writer:
+            writer.grow(capacity)
+
+    def sync(self) -> None:
+        """Writes to the disk what was changed. Raises IoError."""
+        self._check_writable()
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise failed("fsync", error, self.path) from error
+
+    def close(self, sync: bool = False) -> None:
+        """Closes the table and the writers made from it. Closing twice does nothing. ``sync``: writes everything to the
+        disk first, and marks the table clean, so that it needs no recovery after another boot; takes the place of the
+        writer for that. Raises NoFreeSlotError then if another process has it."""
+        if self.closed and not self._forked:
+            return
+        if sync:
+            self._close_synced()
+        for writer in list(self._writers):
+            writer.close()
+        self._shut()
+        self._memory.close()
+        self._file.close()
+
+    def _close_synced(self) -> None:
+        for writer in list(self._writers):
+            if not writer.closed:
+                writer.close(sync=True)
+                return
+        with self._writer(None, 0) as writer:
+            writer.close(sync=True)
+
+    def stats(self) -> TableStats:
+        """What the table holds now (spec/api.md). Takes no lock and writes nothing."""
+        self._check_open()
+        return TableStats.of(self)
+
+    # Typed values as arrays
+
+    def to_numpy(self) -> NDArray[numpy.void]:
+        """Returns all values as a structured array with the fields ``key``, ``version`` and ``value``, whose dtype is
+        that of the message (``message.dtype``). The table must have a schema, and a message of fixed size.
+
+        Text and bytes keys are of the dtypes U and S, which drop zeros at the end.
+        """
+        from .table_arrays import to_numpy
+
+        return to_numpy(self)
+
+    def to_pandas(self) -> Any:
+        """Returns all values as a ``pandas.DataFrame`` with the keys as its index, and a column for each field; those
+        of a composite are ``name.field``. The table must have a schema, and a message of fixed size."""
+        from .table_arrays import to_pandas
+
+        return to_pandas(self)
+
+    # Special methods
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "closed", True) and hasattr(self, "_writers"):
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:
+                self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reopen, (type(self), self.path, self._any_file_system, self._read_only, self._wake)
+
+    def __repr__(self) -> str:
+        return f"<flyring.Table {self.path} of {self.key_type} keys{' closed' if self.closed else ''}>"
+
+
+class _Items(ItemsView[Any, Any]):
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return ((key, value) for key, value, _ in cast(Any, self)._mapping._each())
+
+
+class _Values(ValuesView[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value, _ in cast(Any, self)._mapping._each())
+
+
+def reopen(cls: type[Table], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Table:
+    """Opens the table again when it is unpickled."""
+    return cls.open(path, any_file_system=any_file_system, read_only=read_only, wake=wake)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an attached table does beside reading and writing: it follows a grown file, and is recovered after another
+boot (spec/table.md 7, 9)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from . import _core, layout
+from ._core import File, Memory
+from ._identity import Identity
+from .errors import (
+    AccessDeniedError,
+    ChannelReplacedError,
+    ClosedError,
+    FlyringError,
+    NeedsRecoveryError,
+    NoFreeSlotError,
+    SlotOwner,
+)
+from .slots import read_slot
+from .system import failed, is_locked, open_file
+from .table_file import SLOT, same_but_larger
+from .table_header import TableHeader
+
+if TYPE_CHECKING:
+    from .sbe.flyweight import Message
+    from .table_writer import TableWriter
+
+Progress = Callable[[int, int], object]
+
+
+class TableBase(_core.Table):
+    """The base of ``Table``."""
+
+    header: TableHeader
+    """The checked header of the file: dimensions and offsets."""
+    path: str
+    """The absolute path of the file."""
+    _pid: int
+    _file: File
+    _memory: Memory
+    _identity: Identity
+    _any_file_system: bool
+    _read_only: bool
+    _wake: bool
+    _progress: Progress | None
+    _schema_bytes: bytes
+    _message: type[Message] | None
+    _replaced: UUID | None
+    _writers: weakref.WeakSet[TableWriter]
+
+    def __new__(
+        cls,
+        file: File,
+        path: str,
+        header: TableHeader,
+        schema: bytes,
+        identity: Identity,
+        any_file_system: bool,
+        wake: bool,
+        read_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Internal: use the class methods. The new table owns ``file`` once this returns."""
+        memory = Memory(file, header.sections_end, not read_only, path)
+        self = super().__new__(cls, file, memory, header.shape, path, wake, not read_only)
+        self._pid = os.getpid()
+        self.path = path
+        self.header = header
+        self._file, self._memory = file, memory
+        self._identity, self._any_file_system = identity, any_file_system
+        self._read_only, self._wake, self._progress = read_only, wake, progress
+        self._schema_bytes = schema
+        self._message = None
+        self._replaced = None
+        self._writers = weakref.WeakSet()
+        return self
+
+    @property
+    def id(self) -> UUID:
+        """The table's UUID, made at creation; ``grow`` keeps it."""
+        return self.header.table_id
+
+    def _check_boot(self) -> None:
+        """Checks that the table is whole in this boot (spec/table.md 9). NeedsRecoveryError."""
+        if not self._is_whole():
+            raise NeedsRecoveryError(self.path, self.header.checked)
+        self._ready = True
+
+    def _is_whole(self) -> bool:
+        at = layout.HEADER_LENGTH
+        boot = self._this_boot()
+
+        def is_ours() -> bool:
+            return self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) == boot
+
+        # A writer of this boot stores the boot id before it clears `clean`, so it is looked at again.
+        return is_ours() or self._memory.load32(at + layout.TABLE_CONTROL_CLEAN) == 1 or is_ours()
+
+    def _this_boot(self) -> bytes:
+        try:
+            return self._identity.this_boot().bytes
+        except OSError as error:
+            raise failed("open", error, str(error.filename)) from error
+
+    def _renew_boot(self) -> None:
+        """Recovers the table after another boot (spec/table.md 9). The caller holds the slot. NeedsRecoveryError."""
+        boot, at = self._this_boot(), layout.HEADER_LENGTH
+        if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
+            if not self._is_whole():
+                if not self.header.checked:
+                    raise NeedsRecoveryError(self.path, False)
+                damaged = self._recover(self._progress)
+                if damaged:
+                    warnings.warn(
+                        f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} "
+                        "cells had no whole value",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+            self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)  # last
+        self._ready = True
+
+    def _follow(self) -> None:
+        """Follows the file to a grown one that has its name now (spec/table.md 7)."""
+        if self._replaced is None:
+            with contextlib.suppress(OSError):
+                if os.fstat(self._file.fileno()).st_nlink == 0:
+                    self._look_at_name()
+
+    def _check_replaced(self) -> None:
+        """Follows the file; raises ChannelReplacedError if another table has the name now (spec/channel.md 6.13)."""
+        self._follow()
+        if self._replaced is not None:
+            raise ChannelReplacedError(self.path, self._replaced)
+
+    def _look_at_name(self) -> None:
+        try:
+            file = open_file(self.path, self._read_only)
+        except (FlyringError, OSError):
+            return
+        try:
+            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+            header = TableHeader.parse(page, size, self.path)
+            if same_but_larger(self.header, header):
+                self._adopt(file, header)
+                return
+            if header.table_id != self.id:
+                self._replaced = header.table_id
+        except (FlyringError, OSError):
+            pass
+        file.close()
+
+    def _adopt(self, file: File, header: TableHeader) -> None:
+        """Uses another file from now on."""
+        old_file, old_memory = self._file, self._memory
+        memory = Memory(file, header.sections_end, not self._read_only, self.path)
+        self._attach(file, memory, header.shape)
+        self._file, self._memory, self.header = file, memory, header
+        old_memory.close()
+        old_file.close()
+
+    def _raise_no_free_slot(self) -> None:
+        fields = read_slot(self._memory, SLOT)
+        owner = SlotOwner(0, fields.name if fields else "", fields.pid if fields else 0)
+        label = f" {owner.name!r}" if owner.name else ""
+        raise NoFreeSlotError(
+            "writer",
+            1,
+            (owner,),
+            f"the table at {self.path} has a writer: the last one with a name is{label} (pid {owner.pid}); "
+            "wait longer, or close it there",
+        )
+
+    # State
+
+    @property
+    def _forked(self) -> bool:
+        return self._pid != os.getpid()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("table", self._forked)
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._read_only:
+            raise AccessDeniedError(self.path, "the table was opened for reading only")
+
+    def _has_writer(self) -> bool:
+        """Whether a process holds the writer's slot now."""
+        return is_locked(self._file, SLOT + layout.CONTROL_SLOT_LOCK, self.path)

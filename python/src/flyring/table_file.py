@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of tables: their first bytes, copies for ``snapshot`` and ``grow``, successors (spec/table.md 2, 7)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import _core, layout
+from ._core import File, Memory, file_system_type
+from ._identity import Identity
+from .errors import FlyringError
+from .system import create_file, open_file
+from .table_header import TableHeader
+
+if TYPE_CHECKING:
+    from .table import Table
+
+TMPFS, RAMFS = 0x01021994, 0x858458F6
+CONTROL = layout.HEADER_LENGTH
+SLOT = CONTROL + layout.TABLE_CONTROL_SLOT
+
+
+def is_checked(file: File) -> bool:
+    """Whether a new table on this file system is checked, unless the caller says so: not in memory."""
+    return file_system_type(file.fileno()) not in (TMPFS, RAMFS)
+
+
+def fill_in(file: File, header: TableHeader, schema: bytes, identity: Identity, checked: bool) -> TableHeader:
+    """Writes all bytes of a new table's file that are not zero. Returns the header with ``checked``."""
+    header = replace(header, checked=checked)
+    for offset, data in (
+        (0, header.pack()),
+        (CONTROL + layout.TABLE_CONTROL_BOOT_ID, identity.this_boot().bytes),
+        (header.schema_offset, schema),
+    ):
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(file.fileno(), view, offset)
+            view, offset = view[written:], offset + written
+    return header
+
+
+def copy_into(table: Table, path: str, any_file_system: bool) -> int:
+    """Writes a snapshot. Returns how many keys it has."""
+    identity, size = table._identity, 0
+    header = replace(table.header, table_id=identity.new_channel_id(), created_at=identity.creation_time(), longer=0)
+
+    def make(file: File) -> None:
+        nonlocal size
+        final = fill_in(file, header, table._schema_bytes, identity, is_checked(file))
+        size = copy_cells(table, file, final, path, clean=True)
+
+    with successor(path, layout.SUCCESSOR_REPLACED):
+        create_file(path, header.file_length, 0o600, any_file_system, True, make, synced=True)
+    return size
+
+
+def copy_cells(table: Table, file: File, header: TableHeader, path: str, clean: bool) -> int:
+    """Copies all keys, values and versions into a new file. Returns how many."""
+    memory = Memory(file, header.sections_end, True, path)
+    try:
+        to = _core.Table(file, memory, header.shape, path, False, True)
+        cell = 0
+        while cell >= 0:
+            cell = table._copy(to, cell)
+        stamp, changed = CONTROL + layout.TABLE_CONTROL_STAMP, CONTROL + layout.TABLE_CONTROL_CHANGED
+        latest = max(memory.load64(stamp), min(table.version, layout.MAX_POSITION))
+        memory.store64(stamp, latest)
+        memory.store64(changed, latest)
+        size = memory.load64(CONTROL + layout.TABLE_CONTROL_SIZE)
+        if clean:
+            memory.store32(CONTROL + layout.TABLE_CONTROL_CLEAN, 1)
+        to._shut()
+    finally:
+        memory.close()
+    return size
+
+
+def larger_file(
+    table: Table, capacity: int, with_file: Callable[[File, TableHeader], None]
+) -> tuple[File, TableHeader]:
+    """Makes a larger file in the place of the table's, whose slot the caller holds (spec/table.md 7, grow).
+    ``with_file`` is called before the file gets the name. Returns the file and its header."""
+    header = replace(table.header, capacity=capacity, longer=0)
+    made: list[tuple[File, TableHeader]] = []
+
+    def make(file: File) -> None:
+        final = fill_in(file, header, table._schema_bytes, table._identity, header.checked)
+        copy_cells(table, file, final, table.path, clean=False)
+        with_file(file, final)
+        made.append((file, final))
+
+    mode = os.fstat(table._file.fileno()).st_mode & 0o777
+    with successor(table.path, layout.SUCCESSOR_REPLACED):
+        create_file(table.path, header.file_length, mode, table._any_file_system, True, make, synced=True)
+    return made[0]
+
+
+def same_but_larger(old: TableHeader, new: TableHeader) -> bool:
+    """Whether the new file is the old one, grown."""
+    return new == replace(old, capacity=new.capacity, longer=new.longer)
+
+
+@contextlib.contextmanager
+def successor(path: str, what: int) -> Iterator[None]:
+    """Stores the ``successor`` hint in the table at ``path`` before its name changes, and wakes its sleepers after that
+    (spec/channel.md 3.2). ``what``: a SUCCESSOR constant, or 0 to do nothing. Ignores errors, because this is only a
+    hint."""
+    old: Memory | None = None
+    if what:
+        with contextlib.suppress(FlyringError, OSError, ValueError):
+            file = open_file(path)
+            try:
+                page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+                TableHeader.parse(page, size, path)
+                old = Memory(file, CONTROL + layout.TABLE_CONTROL_LENGTH, True, path)
+                old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
+            finally:
+                file.close()
+    try:
+        yield
+    finally:
+        if old is not None:
+            old.wake_all(CONTROL + layout.TABLE_CONTROL_DATA_SEQUENCE)
+            old.close()

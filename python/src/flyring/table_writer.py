@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TableWriter and Entry: the one writer of a table, and a key's handle (spec/api.md, Table)."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from . import _core, layout
+from ._core import File
+from .closing import Closing
+from .errors import ClosedError, FlyringError, InvalidArgumentError, SlotLostError
+from .slots import CHANGING, name_at
+from .system import failed, new_lock
+from .table_file import SLOT, copy_into, larger_file
+from .table_header import TableHeader
+
+if TYPE_CHECKING:
+    from .table import Key, Table
+
+RETRY = 0.001  # s: between two tries (spec/table.md 5.1, take 1)
+
+
+class TableWriter(_core.TableWriter, Closing):
+    """The writer of a table, which holds its place until ``close``. Made by ``Table.writer``.
+
+    A writer is a context manager: leaving the ``with`` block closes it. All methods raise ClosedError after ``close``
+    and in a forked child, and SlotLostError if the place was taken away.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_name", "_table")
+
+    _lock: File
+    _name: str | None
+    _table: Table
+
+    def __new__(cls, table: Table, name: str | None, patience: float) -> Self:
+        """Internal: use ``Table.writer``. ``name`` None: for one change."""
+        lock = take_lock(table, patience)
+        try:
+            self = super().__new__(cls, table, lock)
+            self._table, self._lock, self._name = table, lock, name
+            self._occupy()
+        except BaseException:
+            lock.close()
+            raise
+        return self
+
+    def _occupy(self) -> None:
+        """Take 3 and 4 of spec/table.md 5.1, and the slot's fields (spec/channel.md 5.2, 4)."""
+        if self._name is None:
+            self._take(False)
+            return
+        memory, identity, name = self._table._memory, self._table._identity, self._name.encode("ascii")
+        length = memory.load32(SLOT + layout.PUBLISHER_SLOT_NAME_LENGTH)
+        renamed = length != len(name) or name_at(memory, SLOT) != name
+        if renamed:
+            memory.store32(SLOT + layout.PUBLISHER_SLOT_NAME_LENGTH, CHANGING)
+        memory.fence()  # pairs with the acquire fence of channel.md 6.12
+        memory.store32(SLOT + layout.PUBLISHER_SLOT_PID, identity.process_id())
+        memory.store64(SLOT + layout.PUBLISHER_SLOT_ATTACHED_AT, identity.wall_clock())
+        if renamed:
+            memory.write(SLOT + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
+        try:
+            self._take(True)
+        finally:
+            if renamed:
+                memory.store32(SLOT + layout.PUBLISHER_SLOT_NAME_LENGTH, len(name))
+
+    @property
+    def name(self) -> str:
+        """The name that the writer was made with; may be empty."""
+        return self._name or ""
+
+    @property
+    def table(self) -> Table:
+        """The table that this writes."""
+        return self._table
+
+    def get(self, key: Key) -> bytes | None:
+        """Returns a copy of the key's value, or None if it is absent."""
+        self._check()
+        value: bytes | None = self._table.get(key)
+        return value
+
+    def __getitem__(self, key: Key) -> bytes:
+        self._check()
+        value: bytes = self._table[key]
+        return value
+
+    def entry(self, key: Key) -> Entry | None:
+        """Returns a handle of the key that also puts, or None if the key is absent."""
+        self._check()
+        entry = Entry(self._table, key, self)
+        return entry if entry.version else None
+
+    def update(self, key: Key, handler: Callable[[Any], object]) -> int:
+        """Changes a value in place: ``handler`` gets a typed flyweight over a copy of the value (a ``bytearray``
+        without a schema) and changes it. Returns the new version. An exception puts nothing. Raises KeyError if the key
+        is absent."""
+        self._check()
+        buffer = bytearray(self[key])
+        if self._table.schema is None:
+            handler(buffer)
+        else:
+            with writable(self._table, buffer) as message:
+                handler(message)
+        return self.put(key, buffer)
+
+    def clear(self) -> int:
+        """Removes each key. Returns how many were removed."""
+        cell = removed = 0
+        while cell >= 0:
+            cell, some = self._clear(cell)
+            removed += some
+        return removed
+
+    def snapshot(self, path: str | os.PathLike[str], *, any_file_system: bool = False) -> int:
+        """Writes a whole copy of the table as it is now to ``path``; see ``Table.snapshot``."""
+        from .system import table_path
+
+        self._check()
+        return copy_into(self._table, table_path(path), any_file_system)
+
+    def grow(self, capacity: int) -> None:
+        """Puts a larger file in the place of the table's; see ``Table.grow``. This writer goes on in it."""
+        self._check()
+        table = self._table
+        if not isinstance(capacity, int) or not table.capacity <= capacity <= layout.TABLE_MAX_CAPACITY:
+            most = layout.TABLE_MAX_CAPACITY
+            raise InvalidArgumentError("capacity", f"{capacity!r} must be {table.capacity} (that of now) to {most}")
+        table._check_replaced()
+        locks: list[File] = []
+
+        def lock_it(file: File, header: TableHeader) -> None:
+            locks.append(new_lock(file, table.path))
+            locks[0].try_lock(SLOT + layout.CONTROL_SLOT_LOCK)
+
+        try:
+            file, header = larger_file(table, capacity, lock_it)
+        except BaseException:
+            for lock in locks:
+                lock.close()
+            raise
+        old = self._lock
+        table._adopt(file, header)
+        self._lock = locks[0]
+        self._move(locks[0])
+        self._occupy()
+        old.close()
+
+    def sync(self) -> None:
+        """Writes to the disk what was changed. Raises IoError."""
+        self._check()
+        self._table.sync()
+
+    def close(self, sync: bool = False) -> None:
+        """Gives the place back. ``sync``: writes everything to the disk first, and marks the table clean, so that it
+        needs no recovery after another boot."""
+        if self.closed:
+            self._shut()
+            return
+        if sync:
+            self._check()
+            self._table.sync()
+            self._table._set_clean(True)
+        self._shut()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ClosedError("writer", self._table._forked)
+        epoch = self._table._memory.load64(SLOT + layout.PUBLISHER_SLOT_EPOCH)
+        if epoch != self.epoch:
+            raise SlotLostError("writer", 0)
+
+    def __repr__(self) -> str:
+        return f"<flyring.TableWriter {self.name!r} of {self._table.path}{' closed' if self.closed else ''}>"
+
+
+class Entry(_core.TableEntry):
+    """A handle of a key, which remembers where the key lies. Made by ``Table.entry`` and ``TableWriter.entry``.
+
+    It stays valid when the key is removed and put again, and when the table grows.
+    """
+
+    __slots__ = ()
+
+    def update(self, handler: Callable[[Any], object]) -> int:
+        """Like ``TableWriter.update`` of this key, of an entry that a TableWriter made."""
+        writer = self._writer
+        if not isinstance(writer, TableWriter):
+            raise InvalidArgumentError("entry", "it only reads: make it from a TableWriter")
+        return writer.update(self.key, handler)
+
+    def __repr__(self) -> str:
+        return f"<flyring.Entry {self.key!r}>"
+
+
+def writable(table: Table, buffer: bytearray) -> Any:
+    """Returns a typed flyweight that reads and writes a value in ``buffer``, whose header is checked."""
+    message = table.message
+    with message.decode(buffer):  # checks the header
+        pass
+    return message.encode(buffer)
+
+
+def take_lock(table: Table, patience: float) -> File:
+    """Locks the writer's slot, and does take 1 and 2 of spec/table.md 5.1. NoFreeSlotError, NeedsRecoveryError,
+    ChannelReplacedError, IoError."""
+    give_up = math.inf if patience == math.inf else time.monotonic() + patience
+    while True:
+        table._check_open()
+        lock = new_lock(table._file, table.path)
+        try:
+            if lock.try_lock(SLOT + layout.CONTROL_SLOT_LOCK):
+                memory = table._memory
+                table._check_replaced()
+                if memory is table._memory:
+                    table._renew_boot()
+                    return lock
+                lock.close()  # it is that of the file before
+                continue
+        except OSError as error:
+            lock.close()
+            if isinstance(error, FlyringError):
+                raise
+            raise failed("fcntl(F_OFD_SETLK)", error, table.path) from error
+        except BaseException:
+            lock.close()
+            raise
+        lock.close()
+        if time.monotonic() >= give_up:
+            table._raise_no_free_slot()
+        time.sleep(RETRY)
