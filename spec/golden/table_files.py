@@ -468,6 +468,12 @@ def recovery(t):
     return lambda: t.take("mender")
 
 
+def closed_before(t):
+    """The first writer after a synced close."""
+    t.close_synced()
+    return lambda: t.take("another")
+
+
 def single(t):
     return lambda: (t.take(), t.put(1, value(98)))
 
@@ -489,6 +495,7 @@ DYING = (  # operation, what it does, options
     ("wake-remove", held(wakes(remove(1))), {}),
     ("single", single, {}),
     ("clear", held(lambda t: t.clear), {}),
+    ("take-clean", closed_before, {}),
     ("take", lambda t: lambda: t.take("another"), {}),
     ("finish-insert", heir(held(put(99)), 9), {}),
     ("finish-insert-moving", heir(held(beside(moving, put(99))), 8), {}),

@@ -437,7 +437,8 @@ class Table:
                 self.store_bytes(4096, self.boot())
             else:
                 self.recover()
-        if self.word("clean") == 1:
+        if self.word("clean"):
+            self.set("clean", 2)
             self.set("clean", 0)
         epoch = self.slot("epoch") + 1
         if name is None:
