@@ -103,8 +103,7 @@ Json Peer::table_info(const Json& request) {
 
 Json Peer::table_stats(const Json& request) {
     const flyring::TableStats stats = table_of(request).stats();
-    const Json writer =
-        stats.written ? Json{{"name", stats.writer.name}, {"pid", stats.writer.pid}} : Json(nullptr);
+    const Json writer = stats.written ? Json{{"name", stats.writer.name}, {"pid", stats.writer.pid}} : Json(nullptr);
     return {{"stats",
              {{"capacity", stats.capacity},
               {"size", stats.size},
@@ -134,7 +133,8 @@ Json Peer::writer(const Json& request) {
 
 Json Peer::entry(const Json& request) {
     flyring::Table& table = table_of(request);
-    auto made = with_key(table.key_type(), request.at("key"), [&](const flyring::Key& key) { return table.entry(key); });
+    auto made =
+        with_key(table.key_type(), request.at("key"), [&](const flyring::Key& key) { return table.entry(key); });
     entries_.erase(request.at("entry"));
     const bool found = made.has_value();
     if (found) entries_.emplace(request.at("entry"), *std::move(made));
@@ -189,9 +189,8 @@ Json Peer::put(const Json& request) {
 
 Json Peer::remove(const Json& request) {
     return with_changer(request, [&](auto& target, flyring::KeyType type, auto... limit) -> Json {
-        return with_key(type, request.at("key"), [&](const flyring::Key& key) -> Json {
-            return {{"removed", target.remove(key, limit...)}};
-        });
+        return with_key(type, request.at("key"),
+                        [&](const flyring::Key& key) -> Json { return {{"removed", target.remove(key, limit...)}}; });
     });
 }
 

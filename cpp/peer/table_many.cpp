@@ -51,8 +51,8 @@ class Keys {
 };
 
 [[noreturn]] void mismatch(std::uint64_t key, const std::string& what) {
-    throw Failed({{"error", "mismatch"}, {"message", "key " + std::to_string(key) + ": " + what},
-                  {"key", key}, {"what", what}});
+    throw Failed(
+        {{"error", "mismatch"}, {"message", "key " + std::to_string(key) + ": " + what}, {"key", key}, {"what", what}});
 }
 
 /// What get_many knows of a key.
@@ -260,9 +260,9 @@ Json get_many(flyring::Table& table, const Json& request) {
         if (until >= 0 && version >= until) break;
         if (now() < end) continue;
         if (until < 0) break;
-        throw Failed({{"error", "timeout"},
-                      {"message", "the table's version is " + std::to_string(version) + ", not " +
-                                      std::to_string(until)}});
+        throw Failed(
+            {{"error", "timeout"},
+             {"message", "the table's version is " + std::to_string(version) + ", not " + std::to_string(until)}});
     }
     return reader.answer(version);
 }
@@ -284,11 +284,14 @@ Json ping_pong(flyring::Table& table, const Json& request) {
             return table.put(key, flyring::Bytes(reinterpret_cast<const std::byte*>(&ball), sizeof ball), left());
         });
     };
+    const std::int64_t spin = request.value("spin", std::int64_t{0});
     const auto await = [&](const flyring::Key& key) -> flyring::Versioned {
+        const std::int64_t awake_until = spin > 0 ? now() + spin : 0;
         for (;;) {
             const std::int64_t before = table.version();
             const auto got = table.get_versioned(key);
             if (got && got->version != seen) return *got;
+            if (spin > 0 && now() < awake_until) continue;
             if (how == "table") {
                 (void)table.wait_changed(before, left());
             } else {
@@ -303,11 +306,11 @@ Json ping_pong(flyring::Table& table, const Json& request) {
             Ball ball{};
             if (got.value.size() == sizeof ball) std::memcpy(&ball, got.value.data(), sizeof ball);
             if (got.value.size() != sizeof ball || ball.number != number) {
-                throw Failed({{"error", "mismatch"},
-                              {"message", "message " + std::to_string(number) + " is number " +
-                                              std::to_string(ball.number)},
-                              {"sequence", number},
-                              {"what", "number"}});
+                throw Failed(
+                    {{"error", "mismatch"},
+                     {"message", "message " + std::to_string(number) + " is number " + std::to_string(ball.number)},
+                     {"sequence", number},
+                     {"what", "number"}});
             }
             seen = got.version;
             longest = std::max(longest, taken - ball.sent);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from collections.abc import Callable
@@ -128,8 +129,11 @@ class Tables:
         if "entry" in request:
             # A TableWriter's own entries put.
             entry = self.writers[request["writer"]].entry(self.entries[request["entry"]].key)
-            return {"version": self.writers[request["writer"]].put(self.entries[request["entry"]].key, value)
-                    if entry is None else entry.put(value)}
+            return {
+                "version": self.writers[request["writer"]].put(self.entries[request["entry"]].key, value)
+                if entry is None
+                else entry.put(value)
+            }
         target, table, limit = self._changer(request)
         key = key_of(table, request["key"])
         if request.get("if_absent"):
@@ -231,10 +235,8 @@ class Tables:
         version, turn = -1, 0
         while True:
             if how == "wait" and turn and not 0 <= until <= version:
-                try:
+                with contextlib.suppress(flyring.TimedOutError):  # the end of the time is looked at below
                     table.wait_changed(version, timeout=max(0.0, end - time.monotonic()))
-                except flyring.TimedOutError:
-                    pass  # the end of the time is looked at below
             version = table.version
             reader.round(how, turn)
             if 0 <= until <= version:
@@ -255,7 +257,7 @@ class Tables:
         count, first, late_from = request["count"], request.get("first", False), request.get("late", 50_000_000)
         start = time.monotonic()
         end = start + request.get("seconds", 60)
-        clock, longest, late, seen = time.monotonic_ns, 0, 0, 0
+        clock, longest, late, seen, spin = time.monotonic_ns, 0, 0, 0, request.get("spin", 0)
 
         def left() -> float:
             return max(0.0, end - time.monotonic())
@@ -263,11 +265,14 @@ class Tables:
         for number in range(count):
             if first:
                 table.put(put, BALL.pack(number, clock()), left())
+            awake_until = clock() + spin
             while True:
                 before = table.version
                 got = table.get_versioned(get)
                 if got is not None and got[1] != seen:
                     break
+                if spin and clock() < awake_until:
+                    continue
                 if how == "table":
                     table.wait_changed(before, timeout=left())
                 else:
