@@ -49,7 +49,14 @@ final class Tables {
         or(operations, "open", "table", this::open);
         or(operations, "info", "table", (request, answer) -> info(table(request), answer));
         or(operations, "stats", "table", this::stats);
-        or(operations, "unlink", "table", (request, answer) -> Table.unlink(request.text("name")));
+        BiConsumer<Request, JsonObject> unlink = operations.get("unlink");
+        operations.put("unlink", (request, answer) -> {
+            if (request.flag("table")) {
+                Table.unlink(request.text("name"));
+            } else {
+                unlink.accept(request, answer);
+            }
+        });
         or(operations, "ping_pong", "table", (request, answer) ->
             new TablePingPong(new Changer(table(request), null, null), request).run(answer));
         or(operations, "close", "table", (request, answer) ->
@@ -203,7 +210,8 @@ final class Tables {
 
     private void makeWriter(Request request, JsonObject answer) {
         String name = request.text("name", "");
-        TableWriter writer = request.waits() ? table(request).writer(name, limit(request)) : table(request).writer(name);
+        TableWriter writer = request.waits() ? table(request).writer(name, limit(request))
+            : table(request).writer(name);
         writers.put(request.text("writer"), writer);
         owners.put(request.text("writer"), request.text("table"));
         answer.addProperty("epoch", writer.epoch());
