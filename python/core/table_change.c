@@ -27,8 +27,12 @@ bool table_sync_control(const table_map *map)
 
 bool table_set_clean(const table_map *map, int32_t clean)
 {
-    SET32(TABLE_CONTROL_CLEAN, clean);
-    return table_sync_control(map);
+    SET32(TABLE_CONTROL_CLEAN, clean != 0 ? 1 : 2);
+    if (!table_sync_control(map))
+        return false;
+    if (clean == 0) /* not before 2 is synced: this process may be killed there (take 2) */
+        SET32(TABLE_CONTROL_CLEAN, 0);
+    return true;
 }
 
 uint32_t body_crc(const uint8_t *key, int32_t key_length, int64_t seq, const void *value, int32_t length)
@@ -442,7 +446,7 @@ change_result table_take(table_change *change, bool held)
     const table_map *map = change->map;
     uint8_t *slot = map->control + TABLE_CONTROL_SLOT;
     int64_t epoch = LOAD64_RELAXED(slot + PUBLISHER_SLOT_EPOCH);
-    if (UNLIKELY(WORD32(TABLE_CONTROL_CLEAN) == 1) && !table_set_clean(map, 0)) /* take 2 */
+    if (UNLIKELY(WORD32(TABLE_CONTROL_CLEAN) != 0) && !table_set_clean(map, 0)) /* take 2 */
         return CHANGE_UNSYNCED;
     change->epoch = epoch >= 0 && epoch < MAX_EPOCH ? epoch + 1 : 1; /* channel.md 9 */
     STORE32_RELAXED(slot + PUBLISHER_SLOT_CLOSED, 0);
