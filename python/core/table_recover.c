@@ -136,8 +136,8 @@ static void begin_stack(table_recovery *self)
 {
     const table_map *map = self->map;
     int64_t end = map->cells;
-    while (end > 0 && (!cell_is_usable(map, end - 1) ||
-                       LOAD64_RELAXED(cell_at(map, end - 1) + TABLE_CELL_VERSION) == 0))
+    while (end > 0 &&
+           (!cell_is_usable(map, end - 1) || LOAD64_RELAXED(cell_at(map, end - 1) + TABLE_CELL_VERSION) == 0))
         end--;
     self->end = end;
     while (end < map->cells && !cell_is_usable(map, end))

@@ -146,11 +146,11 @@ bool table_is_open(Table *self)
     return false;
 }
 
-bool table_look(Table *self, const char *method)
+bool table_look(Table *self, int64_t *next_look, const char *method)
 {
-    if (now_ns() < self->next_look)
+    if (now_ns() < *next_look)
         return true;
-    self->next_look = now_ns() + LOOK_NS;
+    *next_look = now_ns() + LOOK_NS;
     return table_call(self, method) && table_is_open(self);
 }
 
@@ -192,8 +192,8 @@ static PyObject *table_check_handler(Table *self, PyObject *ignored)
 
 static PyObject *table_check_single(Table *self, PyObject *held)
 {
-    bool allowed = PyObject_IsTrue(held) == 1 ? table_is_open(self) && table_no_handler(self, true)
-                                              : single_allowed(self);
+    bool allowed =
+        PyObject_IsTrue(held) == 1 ? table_is_open(self) && table_no_handler(self, true) : single_allowed(self);
     return allowed ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -201,7 +201,7 @@ bool table_usable(Table *self)
 {
     if (UNLIKELY(!table_is_open(self)))
         return false;
-    if (UNLIKELY(table_has_successor(self)) && !table_look(self, "_follow"))
+    if (UNLIKELY(table_has_successor(self)) && !table_look(self, &self->next_look, "_follow"))
         return false;
     return LIKELY(self->ready) || (table_call(self, "_check_boot") && table_is_open(self));
 }

@@ -34,6 +34,7 @@ typedef struct TableWriter {
     bool closed;
     bool held; /* for long, not for one change; counted in table->held */
     bool told; /* ChannelReplacedError was raised */
+    int64_t next_look; /* as of the table */
 } TableWriter;
 
 extern PyTypeObject *table_type, *table_writer_type;
@@ -73,8 +74,8 @@ bool table_usable(Table *self);
 bool table_no_handler(const Table *self, bool others);
 /* Call a handler with an argument, during which this thread cannot change or close the table. */
 PyObject *table_handle(Table *self, PyObject *const *args, Py_ssize_t n);
-/* Look whether the file was replaced, at most each ms: `method` is called then. False with an exception. */
-bool table_look(Table *self, const char *method);
+/* Look whether the file was replaced, if it is time for that: `method` is called then. False with an exception. */
+bool table_look(Table *self, int64_t *next_look, const char *method);
 /* Whether `successor` says that another file may have the name. */
 static inline bool table_has_successor(const Table *self)
 {

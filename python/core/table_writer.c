@@ -100,7 +100,7 @@ bool writer_may_change(TableWriter *self)
         return false;
     if (LIKELY(!table_has_successor(self->table)) || self->told)
         return true;
-    if (table_look(self->table, "_check_replaced"))
+    if (table_look(self->table, &self->next_look, "_check_replaced"))
         return writer_usable(self);
     self->told = true;
     return false;

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from . import layout
 from ._core import File, TableWait
 from ._identity import REAL, Identity
+from .content import check_is_schema, check_schema
 from .errors import (
     ChannelDiffersError,
     ChannelExistsError,
@@ -22,7 +23,6 @@ from .errors import (
     NoSuchChannelError,
     TimedOutError,
 )
-from .content import check_is_schema, check_schema
 from .loops import Readable
 from .slots import check_name
 from .system import (
@@ -227,9 +227,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
 
         try:
             mode = options.get("mode", 0o600)
-            create_file(
-                path, header.file_length, mode, any_file_system, replace, make, naming=lambda: successor(path)
-            )
+            create_file(path, header.file_length, mode, any_file_system, replace, make, naming=lambda: successor(path))
         except BaseException:
             for table in made:
                 table.close()

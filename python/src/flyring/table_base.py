@@ -129,7 +129,7 @@ class TableBase(_core.Table):
         self._renewed = True
 
     def _follow(self) -> None:
-        """Follows the file to a grown one that has its name now (spec/table.md 7). A read goes on in a replaced file."""
+        """Follows the file to a grown one that has its name now (spec/table.md 7). A read goes on in a replaced one."""
         if self._replaced is None and self._has_no_name():
             self._look_at_name()
 
