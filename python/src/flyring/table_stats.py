@@ -76,6 +76,7 @@ class TableStats:
         def acquired(offset: int) -> int:
             return memory.load64(CONTROL + offset)
 
+        rebuild, steps = word(layout.TABLE_CONTROL_REBUILD), 2 * header.entries + 1
         copy = acquired(layout.TABLE_CONTROL_GENERATION) & 1
         fields = read_slot(memory, SLOT)
         clean = memory.load32(CONTROL + layout.TABLE_CONTROL_CLEAN) == CLEAN
@@ -93,7 +94,7 @@ class TableStats:
             version=changed,
             entries=header.entries,
             filled=word(layout.TABLE_CONTROL_FILLED_OTHER if copy else layout.TABLE_CONTROL_FILLED),
-            rebuild=word(layout.TABLE_CONTROL_REBUILD),
+            rebuild=rebuild if 0 <= rebuild <= steps else 0,
             writing=writing,
             closed=not writing and memory.load32(SLOT + layout.PUBLISHER_SLOT_CLOSED) != 0,
             unfinished=unfinished,

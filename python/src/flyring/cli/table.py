@@ -83,7 +83,7 @@ def table(options: argparse.Namespace) -> int:
 
 
 def opened(name: str, read_only: bool = True) -> Table:
-    return Table.open(name, read_only=read_only, any_file_system=True, progress=Progress(name))
+    return Table.open(name, read_only=read_only, any_file_system=True, recovery_progress=Progress(name))
 
 
 class Progress:
