@@ -25,6 +25,11 @@ void run_flyring_queue(const Setup&);
 // service.cpp
 void run_flyring_service(const Setup&);
 
+// map.cpp
+void run_flyring_table(const Setup&);
+void run_flyring_table_entry(const Setup&);
+void run_heap_map(const Setup&);
+
 // floors.cpp
 void run_raw_line(const Setup&);
 void run_bare_ring(const Setup&);

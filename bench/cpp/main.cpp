@@ -23,6 +23,7 @@ static Setup parse(int count, char** words) {
                              : value == "idle"     ? Scenario::idle
                              : value == "jobs"     ? Scenario::jobs
                              : value == "burst"    ? Scenario::burst
+                             : value == "map"      ? Scenario::map
                                                    : Scenario::stream;
         } else if (name == "--size") {
             setup.size = std::stoul(value);
@@ -62,6 +63,9 @@ static constexpr Contender contenders[] = {
     {"flyring-typed", run_flyring_typed},
     {"flyring-queue", run_flyring_queue},
     {"flyring-service", run_flyring_service},
+    {"flyring-table", run_flyring_table},
+    {"flyring-table-entry", run_flyring_table_entry},
+    {"heap-map", run_heap_map},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
     {"cas-counter", run_cas_counter},

@@ -189,7 +189,7 @@ class Runner:
                 measured.group, measured.start = group, start
                 running.append(measured)
                 if start == 1:
-                    self.recorder.reported(table, contender, group.opened)
+                    self.recorder.reported(table, contender, group.opened, group.bytes_a_key)
                 if not self.guarded(table, measured, self.warm_up):
                     running.remove(measured)
 
@@ -307,6 +307,9 @@ def slices_of(
     else:
         received = list(replies["a"]["slices"])
         sent = [r["count"] for r in received]
+        if table.scenario == "map" and "beside" in contender.options:
+            if not all(r["count"] > 0 for r in replies["b"]["slices"]) or len(replies["b"]["slices"]) != asked:
+                raise Failure("the writer beside the reader wrote nothing")
     if len(received) != asked or len(probes) != asked + 1:
         raise Failure(f"{asked} slices asked for, answered {len(received)} and {len(probes)} probes")
     share = round(waited / max(1, sum(int(reply["ns"]) for reply in received)), 3)
