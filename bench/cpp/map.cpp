@@ -39,7 +39,7 @@ template <bool ThroughEntries>
 class FlyringTable {
   public:
     explicit FlyringTable(const Setup& setup)
-        : path_(setup.path("map")), keys_(setup.option("keys", std::size_t{0})), writes_(!setup.client()) {
+        : path_(setup.path("map.table")), keys_(setup.option("keys", std::size_t{0})), writes_(!setup.client()) {
         puts_ = setup.option("operation", std::string("get")) == "put";
         if (!setup.client()) return;
         flyring::TableOptions options;
@@ -88,8 +88,91 @@ class FlyringTable {
     std::vector<flyring::Entry> entries_;
 };
 
+/// A key-value server: a Flyring service in front of a table, which the server's process alone opens. The client has up
+/// to `--option outstanding=N` calls under way. Both sides spin. An absent key has an empty answer.
+class FlyringServer {
+  public:
+    explicit FlyringServer(const Setup& setup)
+        : table_path_(setup.path("map.table")),
+          service_path_(setup.path("service.ring")),
+          under_way_(static_cast<std::uint32_t>(setup.option("outstanding", std::size_t{64}))) {
+        if (!setup.client()) return;
+        flyring::TableOptions options;
+        options.capacity = setup.option("keys", std::size_t{0});
+        options.key = flyring::KeyType::integer;
+        options.value_bytes = sizeof(MapValue);
+        table_ = flyring::Table::create(table_path_, options);
+        writer_ = table_->writer("bench");
+        flyring::Options service;
+        service.kind = flyring::Kind::service;
+        channel_ = flyring::Channel::create(service_path_, service);
+        client_.emplace(channel_->client());
+        client_->set_spin(spin);
+    }
+    void fill(std::int64_t key, const MapValue& value) {
+        writer_->put(key, {reinterpret_cast<const std::byte*>(&value), sizeof value});
+    }
+    void ready(const std::vector<std::int64_t>&) {
+        writer_.reset();
+        table_.reset();
+    }
+    void join() {
+        table_ = flyring::Table::open(table_path_);
+        channel_ = flyring::Channel::open(service_path_);
+        server_.emplace(channel_->server());
+        server_->set_spin(spin);
+    }
+    bool get(std::size_t, std::int64_t, MapValue&) { throw std::logic_error("a server is asked by lookup"); }
+    void put(std::size_t, std::int64_t, const MapValue&) { throw std::logic_error("a server is asked by lookup"); }
+    template <class Next, class Took>
+    void lookup(std::uint64_t n, Next&& next, Took&& took) {
+        for (std::uint64_t i = 0; i < n; ++i) {
+            while (client_->outstanding() == under_way_) client_->poll(no_time);
+            const std::int64_t key = next();
+            client_->start({reinterpret_cast<const std::byte*>(&key), sizeof key}, 1, flyring::forever,
+                           [key, &took](flyring::Call& call) {
+                               const flyring::Answer& answer = call.result();
+                               MapValue value;
+                               if (answer.size() != 0 && answer.size() != sizeof value)
+                                   throw std::runtime_error("an answer of another size");
+                               if (answer.size() != 0) std::memcpy(&value, answer.data(), sizeof value);
+                               took(key, answer.size() == 0 ? nullptr : &value);
+                           });
+        }
+        while (client_->outstanding() != 0) client_->poll(no_time);
+    }
+    void serve() {
+        server_->poll(
+            [this](flyring::Request& request) {
+                std::int64_t key = 0;
+                std::memcpy(&key, request.data(), sizeof key);
+                std::byte value[sizeof(MapValue)];
+                const auto length = table_->get(key, flyring::MutableBytes(value, sizeof value));
+                request.reply({value, length.value_or(0)});
+            },
+            flyring::layout::DEFAULT_POLL_LIMIT, no_time);
+    }
+    static std::string version() { return "0.1.0"; }
+
+  private:
+    static constexpr std::chrono::nanoseconds no_time = std::chrono::nanoseconds::zero();
+    static constexpr std::chrono::nanoseconds spin = std::chrono::hours(1);  // a wait never sleeps
+
+    std::string table_path_;
+    std::string service_path_;
+    std::uint32_t under_way_;
+    std::optional<flyring::Table> table_;
+    std::optional<flyring::TableWriter> writer_;
+    std::optional<flyring::Channel> channel_;
+    std::optional<flyring::Client> client_;
+    std::optional<flyring::Server> server_;
+};
+
 }  // namespace
 
+void run_flyring_server(const Setup& setup) {
+    MapRunner<FlyringServer>(setup).run();
+}
 void run_heap_map(const Setup& setup) {
     MapRunner<UnorderedMap>(setup).run();
 }

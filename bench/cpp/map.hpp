@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "clock.hpp"
@@ -32,8 +33,17 @@
 //   bool get(std::size_t at, std::int64_t key, MapValue& to);   key is sequence[at]
 //   void put(std::size_t at, std::int64_t key, const MapValue&);
 //   static std::string version();
+//   and, of a key-value server (--option outstanding=N: so many questions are under way):
+//   template <class Next, class Took> void lookup(std::uint64_t n, Next&& next, Took&& took);
+//                                                n times key = next(), and took(key, value or null)
+//   void serve();                                side b, again and again while side a asks; not if an extra serves
 
 namespace bench {
+
+template <class Map, class = void>
+inline constexpr bool has_server = false;
+template <class Map>
+inline constexpr bool has_server<Map, decltype(std::declval<Map&>().serve())> = true;
 
 /// 48 bytes that tell which key they belong to, and which write they are of.
 struct MapValue {
@@ -53,6 +63,17 @@ struct MapValue {
     }
 };
 
+struct NextKey {
+    std::int64_t operator()() const { return 0; }
+};
+struct TookValue {
+    void operator()(std::int64_t, const MapValue*) const {}
+};
+template <class Map, class = void>
+inline constexpr bool has_lookup = false;
+template <class Map>
+inline constexpr bool has_lookup<Map, decltype(std::declval<Map&>().lookup(0, NextKey(), TookValue()))> = true;
+
 template <class Map>
 class MapRunner {
   public:
@@ -60,6 +81,7 @@ class MapRunner {
         : setup_(setup),
           shared_(bench_map(setup.dir.c_str())),
           page_(setup),
+          asks_(setup.option("outstanding", std::size_t{0}) != 0),
           beside_(setup.option("beside", std::size_t{0}) != 0),
           puts_(setup.option("operation", std::string("get")) == "put"),
           hits_(setup.option("misses", std::size_t{0}) == 0),
@@ -109,7 +131,7 @@ class MapRunner {
             for (const std::int64_t key : filled_) map_.fill(key, MapValue::of(key, 0));
             map_.ready(sequence_);
             page_.set(filled, 1);
-        } else if (beside_) {
+        } else if (beside_ || has_server<Map>) {
             while (page_.get(filled) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
             map_.join();
         }
@@ -120,7 +142,7 @@ class MapRunner {
         probe(probes);
         for (int i = 0; i < slices; ++i) {
             bench_barrier(shared_, setup_.sides);
-            const std::string result = setup_.client() ? slice() : beside_ ? write_beside() : "";
+            const std::string result = setup_.client() ? slice() : beside_ ? write_beside() : serve();
             if (!result.empty()) results += (results.empty() ? "" : ", ") + result;
             bench_barrier(shared_, setup_.sides);
             probe(probes);
@@ -138,7 +160,11 @@ class MapRunner {
         const auto wanted = std::min(static_cast<std::uint64_t>(rate_ * setup_.time_slice), last_ * 4);
         const auto n = std::max<std::uint64_t>(64, wanted);
         const std::int64_t start = bench_now();
-        puts_ ? put(n) : hits_ ? get<true>(n) : get<false>(n);
+        if (asks_) {
+            ask(n);
+        } else {
+            puts_ ? put(n) : hits_ ? get<true>(n) : get<false>(n);
+        }
         const std::int64_t ns = bench_now() - start;
         page_.set(ended, ++slices_);
         last_ = n;
@@ -157,6 +183,28 @@ class MapRunner {
             if (__builtin_expect(there != Hits, 0)) wrong(key, there ? "is there" : "is not there");
             if (Hits && __builtin_expect(!value.belongs_to(key), 0)) wrong(key, "has a wrong value");
         }
+    }
+
+    [[gnu::noinline]] void ask(std::uint64_t n) {
+        if constexpr (has_lookup<Map>) {
+            const std::size_t mask = sequence_.size() - 1;
+            map_.lookup(
+                n, [&] { return sequence_[at_++ & mask]; },
+                [&](std::int64_t key, const MapValue* value) {
+                    if ((value != nullptr) != hits_) wrong(key, value != nullptr ? "is there" : "is not there");
+                    if (value != nullptr && !value->belongs_to(key)) wrong(key, "has a wrong value");
+                });
+        } else {
+            throw std::runtime_error("cannot: " + setup_.contender + ": it is no server");
+        }
+    }
+
+    std::string serve() {
+        if constexpr (has_server<Map>) {
+            ++slices_;
+            while (page_.get(ended) < slices_) map_.serve();
+        }
+        return "";
     }
 
     [[gnu::noinline]] void put(std::uint64_t n) {
@@ -193,6 +241,7 @@ class MapRunner {
     Clock clock_;
     void* shared_;
     Words page_;
+    bool asks_;    // a key-value server
     bool beside_;  // whether side b writes while side a reads
     bool puts_;
     bool hits_;

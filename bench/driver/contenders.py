@@ -178,8 +178,10 @@ class Table:
         }.get(self.scenario, ())
 
     def reference(self, contender: str) -> str:
-        """Returns the contender with which this one is compared, or nothing; never itself."""
-        found = self.compared_with.replace("*", contender.partition("/")[0])
+        """Returns the contender with which this one is compared, or nothing; never itself. A reader beside a writer in
+        another language is compared with its own."""
+        program = contender.partition("/")[0]
+        found = self.compared_with.replace("*", program.partition("+")[0] if self.scenario == "map" else program)
         return "" if found == contender else found
 
     @property

@@ -38,6 +38,7 @@ class Map:
     waits = ("spin", "block")
     many_producers = many_consumers = False
     beside = False  # whether another process can write meanwhile
+    server = False  # whether side b serves
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -52,15 +53,24 @@ class Map:
     def join(self) -> None:
         """Opens what side a has filled, to write. Side b."""
 
-    def getter(self) -> Callable[[Any], Any]:
-        """Returns the function that gets a key's value, None if it is absent."""
+    def getter(self) -> Callable[[int], Any] | None:
+        """Returns the function that gets a key's value, None if it is absent. None: each handle is such a function."""
         raise NotImplementedError
 
-    def putter(self) -> Callable[[Any, bytes], Any]:
+    def putter(self) -> Callable[[int, bytes], Any]:
+        raise NotImplementedError
+
+    def lookup(self, keys: list[Any]) -> Any:
+        """Of a key-value server (option outstanding=N): asks for all of these keys, with so many questions under way.
+        Returns the value of the last one."""
+        raise BenchError(f"cannot: {self.setup.contender} is no server")
+
+    def serve(self) -> None:
+        """Of a key-value server whose sides are client and server: answers what has come. Side b."""
         raise NotImplementedError
 
     def handles(self, sequence: list[int]) -> list[Any]:
-        """Returns what the function of `getter` gets, for each key of the sequence."""
+        """Returns for each place of the sequence its key, or the function that gets that key's value."""
         return sequence
 
     def close(self) -> None:
@@ -90,13 +100,13 @@ class MapRunner(Runner):
             self.map.fill(self.keys)
             self.map.ready()
             self.page[FILLED] = 1
-        elif self.writes_beside:
+        elif self.writes_beside or self.map.server:
             while self.page[FILLED] == 0:
                 time.sleep(0.001)
             self.map.join()
         else:
             return
-        if self.puts or not self.setup.producer:
+        if self.puts or self.writes_beside and not self.setup.producer:
             self.values = [value_of(key, 1 + i) for i, key in enumerate(self.sequence)]
             self.handles: list[Any] = self.sequence
         else:
@@ -104,6 +114,8 @@ class MapRunner(Runner):
 
     def slice(self, timed: bool) -> dict[str, Any] | None:
         if not self.setup.producer:
+            if self.map.server:
+                self.serve()
             return self.write_beside() if self.writes_beside else None
         n = -(-self.count(False) // CHUNK) * CHUNK
         ns = self.put(n) if self.puts else self.get(n)
@@ -120,14 +132,21 @@ class MapRunner(Runner):
         return (at % length for at in range(first, first + n, CHUNK))
 
     def get(self, n: int) -> int:
-        get, misses = self.map.getter(), self.setup.options.get("misses") == "1"
+        misses, asks = self.setup.options.get("misses") == "1", "outstanding" in self.setup.options
+        get, lookup = None if asks else self.map.getter(), self.map.lookup
         handles, sequence = self.handles, self.sequence
         ns = 0
         for at in self.chunks(n):
             part = handles[at : at + CHUNK]
             start = clock()
-            for handle in part:
-                value = get(handle)
+            if asks:
+                value = lookup(part)
+            elif get is None:
+                for handle in part:
+                    value = handle()
+            else:
+                for key in part:
+                    value = get(key)
             ns += clock() - start
             key = sequence[at + CHUNK - 1]
             if (value is not None) if misses else (value is None or not belongs(value, key)):
@@ -145,6 +164,12 @@ class MapRunner(Runner):
                 put(key, value)
             ns += clock() - start
         return ns
+
+    def serve(self) -> None:
+        serve, page = self.map.serve, self.page
+        self.slices += 1
+        while page[ENDED] < self.slices:
+            serve()
 
     def write_beside(self) -> dict[str, Any]:
         put, page = self.map.putter(), self.page

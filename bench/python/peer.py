@@ -20,7 +20,13 @@ PACED = {  # the contenders of scenario paced
 MAPS = {  # the contenders of scenario map
     "flyring-table": "maps.FlyringTable",
     "flyring-table-entry": "maps.FlyringEntries",
+    "flyring-table-server": "maps.FlyringServer",
     "heap-map": "maps.Dict",
+    "lmdb": "stores.Lmdb",
+    "sqlite": "stores.Sqlite",
+    "redis-map": "stores.Redis",
+    "manager-dict": "stores.ManagerDict",
+    "shared-memory-dict": "stores.SharedMemoryDict",
 }
 
 CONTENDERS = {
