@@ -243,7 +243,8 @@ class Group:
                 more = {what: size - before[what] for what, size in self.memory().items()}
                 more["a"] = connected["a"].get("heap", more["a"])  # a JVM's own account: what it keeps is more
                 more["files"] += before["files"]  # some have their length from the start
-                self.bytes_a_key = sum(more.values()) / table.keys
+                gets = not contender.options.keys() & {"operation", "outstanding", "beside"}
+                self.bytes_a_key = sum(more.values()) / table.keys if gets else 0.0  # others keep more than the map
             self.signal_extras(signal.SIGSTOP)
         except BaseException:
             self.kill()

@@ -112,7 +112,7 @@ def small(catalogue: Catalogue, table: str, contender: Contender) -> tuple[dict[
     """Does a turn of a real contender with few keys. Returns the answers, and how many bytes a key takes."""
     before = left_behind()
     cores = sorted(os.sched_getaffinity(0))
-    of_few = dataclasses.replace(catalogue.tables[table], keys=COUNT)
+    of_few = dataclasses.replace(catalogue.tables[table], keys=min(COUNT, catalogue.tables[table].keys))
     group = Group(contender, of_few, (cores[0], cores[-1]), 0.01, fill_in, environment())
     processes = [*group.sides.values(), *group.extras]
     try:
@@ -170,6 +170,30 @@ def test_maps_of_each_language(catalogue: Catalogue, name: str, table: str) -> N
     assert [s["count"] > 0 for s in replies["b"]["slices"]] == ([True] * 3 if "beside" in name else [])
     if name == "cpp/flyring-table":
         assert 200 < size < 240
+
+
+STORES = ("cpp/lmdb", "cpp/sqlite", "cpp/redis-map", "python/lmdb", "python/sqlite", "python/redis-map")
+
+
+@needs_cores
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        (f"{store}{what}", table)
+        for store in (*STORES, "java17/chronicle-map", "java25/chronicle-map")
+        for what, table in (("", "table-get-1m"), ("", "table-miss-1m"), ("-put", "table-put-1m"))
+    ]
+    + [(f"{store}-beside", "table-beside-1m") for store in (*STORES, "java17/chronicle-map")]
+    + [(f"{program}/flyring-table-server", "table-server-1m") for program in ("cpp", "java17", "java25", "python")]
+    + [(f"{program}/redis-pipeline", "table-server-1m") for program in ("cpp", "python")]
+    + [
+        (f"{name}{what}", table)
+        for name in ("python/manager-dict", "python/shared-memory-dict", "rust/iceoryx2-blackboard")
+        for what, table in (("", "table-get-1k"), ("-put", "table-put-1k"))
+    ],
+)
+def test_other_maps_and_servers(catalogue: Catalogue, name: str, table: str) -> None:
+    test_maps_of_each_language(catalogue, name, table)
 
 
 @needs_cores
