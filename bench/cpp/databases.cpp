@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key-value stores of other libraries, for scenario `map`: LMDB, SQLite, and a Redis server by hiredis. Files lie in
-// shared memory, as Flyring's does, and no store waits for a disk.
+// Key-value stores of other libraries, for scenario `map`: LMDB, SQLite, and a
+// Redis server by hiredis. Files lie in shared memory, as Flyring's does, and
+// no store waits for a disk.
 #include <hiredis/hiredis.h>
 #include <lmdb.h>
 #include <sqlite3.h>
@@ -21,8 +22,10 @@ void must(bool ok, const std::string& what) {
     if (!ok) throw std::runtime_error(what);
 }
 
-/// LMDB, opened as its documentation says is fastest: MDB_WRITEMAP and MDB_NOSYNC; the read transaction is renewed for
-/// each get, so that it sees the latest value; a put is a transaction. The value is copied out of the mapped page.
+/// LMDB, opened as its documentation says is fastest: MDB_WRITEMAP and
+/// MDB_NOSYNC; the read transaction is renewed for each get, so that it sees
+/// the latest value; a put is a transaction. The value is copied out of the
+/// mapped page.
 class Lmdb {
   public:
     explicit Lmdb(const Setup& setup) : path_(setup.path("map.lmdb")), keys_(setup.option("keys", std::size_t{0})) {
@@ -87,7 +90,8 @@ class Lmdb {
     MDB_dbi table_ = 0;
 };
 
-/// SQLite with a write-ahead log and synchronous OFF; prepared statements, each a transaction of its own.
+/// SQLite with a write-ahead log and synchronous OFF; prepared statements, each
+/// a transaction of its own.
 class Sqlite {
   public:
     explicit Sqlite(const Setup& setup) : path_(setup.path("map.sqlite")) {
@@ -131,9 +135,7 @@ class Sqlite {
 
   private:
     std::string error() const { return std::string("SQLite: ") + sqlite3_errmsg(database_); }
-    void run(const char* text) {
-        must(sqlite3_exec(database_, text, nullptr, nullptr, nullptr) == SQLITE_OK, error());
-    }
+    void run(const char* text) { must(sqlite3_exec(database_, text, nullptr, nullptr, nullptr) == SQLITE_OK, error()); }
     void open() {
         must(sqlite3_open(path_.c_str(), &database_) == SQLITE_OK, "SQLite: cannot open " + path_);
         sqlite3_busy_timeout(database_, 10'000);
@@ -146,7 +148,10 @@ class Sqlite {
             must(sqlite3_prepare_v3(database_, text, -1, SQLITE_PREPARE_PERSISTENT, to, nullptr) == SQLITE_OK, error());
         };
         make("SELECT value FROM map WHERE key = ?", &get_);
-        make("INSERT INTO map VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", &put_);
+        make(
+            "INSERT INTO map VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value "
+            "= excluded.value",
+            &put_);
     }
 
     std::string path_;
@@ -179,7 +184,8 @@ class Redis {
         send("SET", key, &value);
         reply();
     }
-    /// So many questions go out together, and all are answered before the next ones.
+    /// So many questions go out together, and all are answered before the next
+    /// ones.
     template <class Next, class Took>
     void lookup(std::uint64_t n, Next&& next, Took&& took) {
         std::vector<std::int64_t> keys(std::min<std::uint64_t>(n, pipeline_));

@@ -33,8 +33,8 @@ class UnorderedMap {
     std::unordered_map<std::int64_t, MapValue> map_;
 };
 
-/// A Flyring table. Puts are those of a writer that holds the slot. ThroughEntries: each place of the sequence has an
-/// entry of its own.
+/// A Flyring table. Puts are those of a writer that holds the slot.
+/// ThroughEntries: each place of the sequence has an entry of its own.
 template <bool ThroughEntries>
 class FlyringTable {
   public:
@@ -88,8 +88,9 @@ class FlyringTable {
     std::vector<flyring::Entry> entries_;
 };
 
-/// A key-value server: a Flyring service in front of a table, which the server's process alone opens. The client has up
-/// to `--option outstanding=N` calls under way. Both sides spin. An absent key has an empty answer.
+/// A key-value server: a Flyring service in front of a table, which the
+/// server's process alone opens. The client has up to `--option outstanding=N`
+/// calls under way. Both sides spin. An absent key has an empty answer.
 class FlyringServer {
   public:
     explicit FlyringServer(const Setup& setup)

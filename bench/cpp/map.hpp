@@ -24,19 +24,23 @@
 #include "setup.hpp"
 #include "words.hpp"
 
-// Scenario `map` of bench/PEER.md, the same for every map. A map is a class with
+// Scenario `map` of bench/PEER.md, the same for every map. A map is a class
+// with
 //
 //   explicit Map(const Setup&);                  opens what it can alone
 //   void fill(std::int64_t key, const MapValue&);   side a, once for each key
-//   void ready(const std::vector<std::int64_t>& sequence);   side a, when all are filled
-//   void join();                                 side b, if it writes beside the reader
-//   bool get(std::size_t at, std::int64_t key, MapValue& to);   key is sequence[at]
-//   void put(std::size_t at, std::int64_t key, const MapValue&);
-//   static std::string version();
-//   and, of a key-value server (--option outstanding=N: so many questions are under way):
-//   template <class Next, class Took> void lookup(std::uint64_t n, Next&& next, Took&& took);
-//                                                n times key = next(), and took(key, value or null)
-//   void serve();                                side b, again and again while side a asks; not if an extra serves
+//   void ready(const std::vector<std::int64_t>& sequence);   side a, when all
+//   are filled void join();                                 side b, if it
+//   writes beside the reader bool get(std::size_t at, std::int64_t key,
+//   MapValue& to);   key is sequence[at] void put(std::size_t at, std::int64_t
+//   key, const MapValue&); static std::string version(); and, of a key-value
+//   server (--option outstanding=N: so many questions are under way): template
+//   <class Next, class Took> void lookup(std::uint64_t n, Next&& next, Took&&
+//   took);
+//                                                n times key = next(), and
+//                                                took(key, value or null)
+//   void serve();                                side b, again and again while
+//   side a asks; not if an extra serves
 
 namespace bench {
 
@@ -93,7 +97,8 @@ class MapRunner {
 
     void run() {
         std::printf(
-            "{\"opened\": true, \"thread\": %ld, \"clock_ns\": %.1f, \"runtime\": \"%s\", \"version\": \"%s\"}\n",
+            "{\"opened\": true, \"thread\": %ld, \"clock_ns\": %.1f, "
+            "\"runtime\": \"%s\", \"version\": \"%s\"}\n",
             static_cast<long>(syscall(SYS_gettid)), clock_.cost, "g++ " __VERSION__, Map::version().c_str());
         std::fflush(stdout);
         std::string line;
@@ -246,7 +251,8 @@ class MapRunner {
     bool puts_;
     bool hits_;
     std::vector<std::int64_t> sequence_;
-    std::vector<std::int64_t> filled_;  // kept, because the driver compares this process' memory before and after
+    std::vector<std::int64_t> filled_;  // kept, because the driver compares this
+                                        // process' memory before and after
     Map map_;
     std::size_t at_ = 0;
     std::uint64_t writes_ = 0;

@@ -74,7 +74,9 @@ def part(results: Results, table: Table, class_: str) -> Part | None:
 
 
 def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[tuple[str, Figure]]) -> Grid:
-    unit = {"rtt": "round trip", "schedule": "rate kept", "jobs": "jobs", "map": "operations"}.get(table.scenario, "messages")
+    unit = {"rtt": "round trip", "schedule": "rate kept", "jobs": "jobs", "map": "operations"}.get(
+        table.scenario, "messages"
+    )
     streaming = table.scenario in ("stream", "burst")
     head = ["contender", unit, "spread of rounds", "raw line"]
     head += ["ratio (spread)"] if table.scenario == "rtt" else ["per raw round trip (spread)"] if streaming else []
