@@ -20,7 +20,7 @@ abstract class Contender implements AutoCloseable {
     }
 
     /** What {@link #connect} found out, as further members of the answer. */
-    String connected() {
+    String found() {
         return "";
     }
 

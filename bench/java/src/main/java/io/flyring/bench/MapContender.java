@@ -104,7 +104,7 @@ abstract class MapContender extends Contender {
 
     /** The map's part of the heap: the process keeps more. */
     @Override
-    String connected() {
+    String found() {
         return ", \"heap\": " + heap;
     }
 
