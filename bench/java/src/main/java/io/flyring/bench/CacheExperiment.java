@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
+import io.flyring.PayloadBuffer;
 import io.flyring.Table;
 import io.flyring.TableOptions;
 import io.flyring.TableWriter;
@@ -10,7 +11,6 @@ import java.nio.ByteOrder;
 import java.util.HashMap;
 import java.util.Map;
 import org.agrona.collections.Long2LongHashMap;
-import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * What a cache of this size costs the garbage collector: bench/cache.py starts it with a log of the pauses, and puts
@@ -165,23 +165,26 @@ public final class CacheExperiment {
     private static final class Shared implements Cache {
         private final Table table;
         private final TableWriter writer;
-        private final UnsafeBuffer buffer = new UnsafeBuffer();
+        private final ByteBuffer bytes = ByteBuffer.allocateDirect(VALUE);
+        private final PayloadBuffer buffer = new PayloadBuffer();
 
         Shared(String path, long most) {
             table = Table.create(path, TableOptions.integer().capacity(most).valueBytes(VALUE));
             writer = table.writer();
+            buffer.wrap(bytes);
         }
 
         @Override
         public void put(long key, byte[] value) {
-            buffer.wrap(value);
+            bytes.put(0, value);
             writer.put(key, buffer, 0, VALUE);
         }
 
         @Override
         public boolean get(long key, byte[] to) {
-            buffer.wrap(to);
-            return table.get(key, buffer, 0) == VALUE;
+            boolean there = table.get(key, buffer, 0) == VALUE;
+            bytes.get(0, to);
+            return there;
         }
 
         @Override

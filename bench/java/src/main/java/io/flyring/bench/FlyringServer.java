@@ -13,7 +13,6 @@ import io.flyring.Server;
 import io.flyring.Table;
 import java.nio.ByteBuffer;
 import java.time.Duration;
-import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * A key-value server: a Flyring service in front of a table, which the server's process alone opens. Up to {@code
@@ -32,11 +31,10 @@ final class FlyringServer extends FlyringTable {
     /** Calls under way, each at its number modulo how many there may be. */
     private final Call[] calls;
     private final int[] places;
-    private final UnsafeBuffer found = new UnsafeBuffer(new byte[VALUE]);
     private int next;
     private final RequestHandler answer = request -> {
-        int length = table.get(request.buffer().getLong(0), found, 0);
-        request.reply(found, 0, Math.max(length, 0), TYPE);
+        int length = table.get(request.buffer().getLong(0), buffer, 0);
+        request.reply(buffer, 0, Math.max(length, 0), TYPE);
     };
 
     FlyringServer(Setup setup, Messages messages) {
@@ -97,7 +95,7 @@ final class FlyringServer extends FlyringTable {
         if (got.length() != VALUE) {
             throw wrong(key, "is not there");
         }
-        got.buffer().getBytes(0, value, 0, VALUE);
+        got.buffer().getBytes(0, value, 0, VALUE); // absolute, in both
         check(value, key);
     }
 

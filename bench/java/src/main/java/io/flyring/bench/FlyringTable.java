@@ -2,21 +2,25 @@
 package io.flyring.bench;
 
 import io.flyring.Entry;
+import io.flyring.PayloadBuffer;
 import io.flyring.Table;
 import io.flyring.TableOptions;
 import io.flyring.TableWriter;
-import org.agrona.concurrent.UnsafeBuffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 
 /** A Flyring table. Puts are those of a writer that holds the slot. */
 class FlyringTable extends MapContender {
-    final byte[] value = new byte[VALUE];
-    final UnsafeBuffer buffer = new UnsafeBuffer(value);
+    final ByteBuffer value = ByteBuffer.allocateDirect(VALUE).order(ByteOrder.LITTLE_ENDIAN);
+    /** Agrona's own buffers need a JVM flag. */
+    final PayloadBuffer buffer = new PayloadBuffer();
     Table table;
     private final String path;
     private TableWriter writer;
 
     FlyringTable(Setup setup, Messages messages) {
         super(setup, messages);
+        buffer.wrap(value);
         path = setup.path("map.table").toString();
         if (setup.client()) {
             table = Table.create(path,

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.LongBuffer;
 import java.nio.channels.FileChannel;
@@ -126,6 +127,26 @@ abstract class MapContender extends Contender {
         long wrong = 0;
         for (int i = 1; i < VALUE / Long.BYTES; i++) {
             wrong |= (long) LONG.get(value, i * Long.BYTES) ^ (sum + i * FACTOR);
+        }
+        if (wrong != 0) {
+            throw wrong(key, "has a wrong value");
+        }
+    }
+
+    /** The same for a buffer in little endian order. */
+    static void write(ByteBuffer value, long key, long write) {
+        long sum = key ^ write;
+        value.putLong(0, write);
+        for (int i = 1; i < VALUE / Long.BYTES; i++) {
+            value.putLong(i * Long.BYTES, sum + i * FACTOR);
+        }
+    }
+
+    static void check(ByteBuffer value, long key) {
+        long sum = key ^ value.getLong(0);
+        long wrong = 0;
+        for (int i = 1; i < VALUE / Long.BYTES; i++) {
+            wrong |= value.getLong(i * Long.BYTES) ^ (sum + i * FACTOR);
         }
         if (wrong != 0) {
             throw wrong(key, "has a wrong value");
