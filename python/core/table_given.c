@@ -4,6 +4,8 @@
 #include "sbe/sbe.h"
 #include "table_types.h"
 
+#include <errno.h>
+
 static bool too_large(Py_ssize_t length, int32_t limit, const char *what)
 {
     raise_error("MessageTooLargeError", "(nis)", length, (int)limit, what);
@@ -139,22 +141,13 @@ PyObject *change_raise(Table *self, change_result result, const table_change *ch
         return PyLong_FromLong(0);
     case CHANGE_LOST:
         return raise_error("SlotLostError", "(si)", "writer", 0);
+    case CHANGE_UNSYNCED:
+        return raise_error("IoError", "(siO)", "msync", errno, self->path);
     case CHANGE_FULL:
         return raise_error("NoSpaceError", "(Oiis)", self->path, 1, 0, "keys");
     default:
         return raise_error("CorruptTableError", "(Ls)", (long long)change->corrupt, change->reason);
     }
-}
-
-static bool take_bytes(table_reading *self, const uint8_t *value, int32_t length)
-{
-    PyObject **result = self->context;
-    Py_XDECREF(*result); /* of a try before */
-    *result = PyBytes_FromStringAndSize(NULL, length);
-    if (*result == NULL)
-        return false;
-    copy_words((uint8_t *)PyBytes_AsString(*result), value, length);
-    return true;
 }
 
 table_reading reading_bytes(PyObject **value)

@@ -1,72 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Find and read (spec/table.md 6). */
-#include "table.h"
+#include "table_reading.h"
 
-#define TRIES_BEFORE_CLOCK 64
-
-/* Whether the key in memory is this one. The key is compared in words, which another process may be overwriting. */
-static bool same_key(const uint8_t *at, const table_key *key)
+COLD bool table_read_is_over(int64_t *began)
 {
-    int32_t i = 0;
-    for (; i + 8 <= key->length; i += 8) {
-        int64_t word;
-        memcpy(&word, key->bytes + i, 8);
-        if (LOAD64_RELAXED((void *)(at + i)) != word)
-            return false;
-    }
-    if (i == key->length)
-        return true;
-    int64_t word = LOAD64_RELAXED((void *)(at + i)), wanted = 0;
-    memcpy(&wanted, key->bytes + i, (size_t)(key->length - i));
-    return (word & (int64_t)(UINT64_MAX >> (8 * (8 - (key->length - i))))) == wanted;
+    int64_t now = now_ns();
+    *began = *began == 0 ? now : *began;
+    pause_cpu();
+    return now - *began > TABLE_READ_LIMIT;
 }
 
 table_result table_read(const table_map *map, int64_t number, const table_key *key, table_reading *reading)
 {
-    uint8_t *cell = cell_at(map, number);
-    int64_t began = 0;
-    reading->cell = number;
-    for (int tries = 0;; tries++) {
-        if (UNLIKELY(tries > 0 && (reading->slow || tries % TRIES_BEFORE_CLOCK == 0))) {
-            int64_t now = now_ns();
-            began = began == 0 ? now : began;
-            if (now - began > TABLE_READ_LIMIT)
-                return TABLE_BUSY;
-            pause_cpu();
-        }
-        int64_t version = LOAD64_ACQUIRE(cell + TABLE_CELL_VERSION); /* read 1; pairs with write 5 */
-        if (version <= 0)
-            return TABLE_ABSENT;
-        uint8_t *body = body_at(map, cell, version);
-        if (LOAD64_ACQUIRE(body + TABLE_BODY_SEQ) != version) /* read 2; pairs with write 4 and 5 */
-            continue;
-        int32_t key_length = LOAD32_RELAXED(cell + TABLE_CELL_KEY_LENGTH); /* read 3 */
-        bool same = key == NULL || (key_length == key->length && same_key(cell + TABLE_CELL_KEY, key));
-        bool valid_key = key_length >= 0 && key_length <= map->key_bytes;
-        int32_t length = LOAD32_RELAXED(body + TABLE_BODY_LENGTH);
-        if (LIKELY(same && valid_key && length >= 0 && length <= map->value_bytes)) {
-            if (reading->key != NULL)
-                copy_words(reading->key, cell + TABLE_CELL_KEY, key_length);
-            if (reading->take != NULL && !reading->take(reading, body + TABLE_BODY_VALUE, length))
-                return TABLE_FAILED;
-        }
-        FENCE_ACQUIRE();
-        if (UNLIKELY(LOAD64_RELAXED(body + TABLE_BODY_SEQ) != version)) /* read 4 */
-            continue;
-        if (!valid_key || length < TABLE_REMOVED || length > map->value_bytes)
-            return TABLE_CORRUPT;
-        if (!same || length == TABLE_REMOVED)
-            return TABLE_ABSENT;
-        reading->version = version;
-        reading->key_length = key_length;
-        reading->length = length;
-        return TABLE_FOUND;
-    }
+    return table_read_inline(map, number, key, reading, reading->take);
 }
 
 table_result table_find(const table_map *map, const table_key *key, table_reading *reading)
 {
-    for (;;) {
+    for (int64_t began = 0;;) {
         int64_t generation = LOAD64_ACQUIRE(map->control + TABLE_CONTROL_GENERATION); /* find 1; rebuild 3 */
         const uint8_t *copy = map->index[generation & 1];
         int64_t at = entry_home(map, key->fingerprint);
@@ -84,6 +35,10 @@ table_result table_find(const table_map *map, const table_key *key, table_readin
         FENCE_ACQUIRE();
         if (LIKELY(LOAD64_RELAXED(map->control + TABLE_CONTROL_GENERATION) == generation)) /* find 5 */
             return TABLE_ABSENT;
+        if (table_read_is_over(&began)) {
+            reading->cell = -1;
+            return TABLE_BUSY;
+        }
     }
 }
 

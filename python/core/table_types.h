@@ -16,10 +16,13 @@ typedef struct Table {
     PyObject *path;
     bool closed, wakes, registered, writable;
     bool ready; /* the table is whole in this boot (9) */
-    bool changing; /* Python code runs under `lock`: a recovery */
+    bool renewed; /* it has this boot's id, so a change needs no look at it */
+    unsigned long changing; /* the thread that runs Python code under `lock`: a recovery; 0: none */
+    int held; /* how many TableWriters of this object hold the slot */
+    unsigned long handler; /* the thread that runs the handler of an update; 0: none */
     int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
-    int64_t look_every; /* ns to the look after that */
     int64_t busy; /* how many reads were busy */
+    struct table_sight *sights; /* what waits of this object look for: their close wakes them */
 } Table;
 
 typedef struct TableWriter {
@@ -29,6 +32,9 @@ typedef struct TableWriter {
     File *lock;
     table_change change;
     bool closed;
+    bool held; /* for long, not for one change; counted in table->held */
+    bool told; /* ChannelReplacedError was raised */
+    int64_t next_look; /* as of the table */
 } TableWriter;
 
 extern PyTypeObject *table_type, *table_writer_type;
@@ -63,16 +69,40 @@ bool table_is_open(Table *self);
 /* Check that the table can be read: open, whole, and not replaced by a grown one, which it follows. False with an
    exception. */
 bool table_usable(Table *self);
+/* False with an exception if the handler of an update runs (ViewAliveError, or TwoThreadsError in another thread, unless
+   `others` may go on, because they wait for the slot). */
+bool table_no_handler(const Table *self, bool others);
+/* Call a handler with an argument, during which this thread cannot change or close the table. */
+PyObject *table_handle(Table *self, PyObject *const *args, Py_ssize_t n);
+/* Look whether the file was replaced, if it is time for that: `method` is called then. False with an exception. */
+bool table_look(Table *self, int64_t *next_look, const char *method);
 /* Whether `successor` says that another file may have the name. */
 static inline bool table_has_successor(const Table *self)
 {
     return UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0);
+}
+/* As table_usable; inline while nothing special has happened. */
+ALWAYS_INLINE bool table_quickly_usable(Table *self)
+{
+    return LIKELY(!self->closed && !self->memory->forked && self->ready && !table_has_successor(self)) ||
+           table_usable(self);
 }
 
 /* Raise the error of a result that is neither FOUND nor ABSENT. NULL. */
 PyObject *table_raise(Table *self, table_result result, const table_reading *reading);
 /* The result of a change: the version; 0 for CHANGE_NOT; an exception. */
 PyObject *change_raise(Table *self, change_result result, const table_change *change);
+/* Make a bytes object of the value: the context points to a reference, or NULL. */
+ALWAYS_INLINE bool take_bytes(table_reading *reading, const uint8_t *value, int32_t length)
+{
+    PyObject **result = reading->context;
+    Py_XDECREF(*result); /* of a try before */
+    *result = PyBytes_FromStringAndSize(NULL, length);
+    if (UNLIKELY(*result == NULL))
+        return false;
+    copy_words((uint8_t *)PyBytes_AsString(*result), value, length);
+    return true;
+}
 /* A reading that makes a bytes object of the value; *value is a reference, or NULL. */
 table_reading reading_bytes(PyObject **value);
 /* Call a handler with the value in place, for find or read by `once`, which returns the result. */
@@ -80,22 +110,44 @@ PyObject *table_read_with(Table *self, const table_key *key, int64_t *cell, PyOb
 /* Wait until the key (NULL: any key) has another version (8). NULL with an exception. */
 PyObject *table_wait(Table *self, const table_key *key, int64_t version, int64_t timeout);
 /* What a wait looks for, for wait_target. The functions of the target run without the GIL. */
-typedef struct {
+typedef struct table_sight {
     Table *table;
     table_map map;
     const table_key *key;
     uint8_t *cell; /* whose version it waits for; NULL: for the key, or for any change */
     int64_t version;
     File *file;
+    const uint8_t *sequence; /* on which it sleeps */
+    struct notifier *notifier; /* in an event loop; else NULL */
+    struct table_sight *next; /* of the table's list */
 } table_sight;
 /* Decide what to sleep on. FOUND: it is there already, and `version` of the sight is the new one. ABSENT: `target` is
    set. */
+/* End all waits of a table that is closed: only a futex call (8). */
+void table_end_waits(Table *self);
 table_result table_aim(Table *self, const table_key *key, int64_t version, table_sight *sight, wait_target *target);
 
 /* One change, which takes the slot for itself and gives it back. False with an exception. */
 bool single_begin(Table *self, int64_t timeout, table_change *change);
 void single_end(Table *self);
+/* False with an exception if a change may not begin in this thread. */
+bool single_ready(Table *self);
+/* Whether a change may take the slot for itself; with an exception: it would wait for this process. */
+bool single_allowed(Table *self);
 bool writer_usable(TableWriter *self);
+/* The same, before a change: also not replaced, which is raised once. */
+bool writer_may_change(TableWriter *self);
+
+/* Methods of Table that are not in table_type.c. */
+bool table_parse_version(PyObject *number, int64_t *version);
+PyObject *table_put_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *table_put_if_absent(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *table_compare_and_put(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *table_remove_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+int table_assign(Table *self, PyObject *object, PyObject *given);
+PyObject *table_recover_python(Table *self, PyObject *progress);
+PyObject *table_set_clean_python(Table *self, PyObject *clean);
+PyObject *table_copy(Table *self, PyObject *args);
 
 PyTypeObject *make_table_view_type(PyObject *module), *make_table_type(PyObject *module),
     *make_table_writer_type(PyObject *module), *make_table_entry_type(PyObject *module),
