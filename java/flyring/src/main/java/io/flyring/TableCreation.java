@@ -107,7 +107,12 @@ final class TableCreation {
     }
 
     /** Writes a copy of a table; returns how many keys it has. */
-    static long snapshot(TableFile from, String path, Identity identity) {
+    static long snapshot(TableFile from, String name, Identity identity) {
+        String path = Place.tablePath(name);
+        TableHeader there = TableFile.headerAt(path);
+        if (there != null && there.id.equals(from.header.id)) {
+            throw new InvalidArgumentException("path", path + " is the table itself. Give the copy another name.");
+        }
         TableHeader header = from.header.with(identity.newChannelId(), from.header.capacity, from.header.checked);
         TableFile to = begin(path, header, null, identity, schemaOf(from), from.file.mode(), true);
         copy(from, to);
@@ -118,27 +123,39 @@ final class TableCreation {
     }
 
     /**
-     * Makes a larger table in the place of one, whose slot the caller holds. {@code slot} takes the slot of the new one
-     * before it gets its name.
+     * Makes a larger table in the place of one, whose slot the caller holds (7). {@code take} takes the slot of the new
+     * one before it gets its name.
      */
-    static TableFile grow(TableFile from, long capacity, Identity identity, Consumer<TableFile> slot) {
+    static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
+        TableFile from = held.file();
         if (capacity <= from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
             throw new InvalidArgumentException("capacity", from.path + " has room for " + from.header.capacity
                 + " keys; it can grow to more, up to " + Layout.TABLE_MAX_CAPACITY + ", not to " + capacity + ".");
         }
+        held.change().checkOwned();
         TableHeader header = from.header.with(from.header.id, capacity, from.header.checked);
         TableFile to = begin(from.path, header, from.header.checked, identity, schemaOf(from), from.file.mode(), true);
         copy(from, to);
+        boolean told = false;
         boolean done = false;
         try {
-            slot.accept(to);
+            to.file.sync();
+            take.accept(to);
+            told = true;
+            from.successor(Layout.SUCCESSOR_REPLACED); // before the rename: no change may go into a lost file
+            to.file.publish(from.path, true);
             done = true;
         } finally {
+            if (!done && told) {
+                from.successor(0);
+            }
             if (!done) {
                 to.file.discard();
             }
         }
-        return publish(to, from.path, true, true);
+        from.data().wakeAll();
+        ChannelFile.syncFolder(from.path);
+        return to;
     }
 
     private static byte[] schemaOf(TableFile from) {

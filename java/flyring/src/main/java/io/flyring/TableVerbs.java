@@ -54,7 +54,7 @@ abstract class TableVerbs {
         long make(TableChange table, TableLook look, long likely) {
             table.checkOwned();
             look.nowhere();
-            final long cell = likely >= 0 && look.read(table.file(), likely) ? likely : look.find(table.file());
+            final long cell = look.findAsWriter(table.file(), likely);
             return switch (what) {
                 case PUT -> table.put(look, cell, value, offset, length);
                 case REMOVE -> remove(table, look, cell);
@@ -84,12 +84,37 @@ abstract class TableVerbs {
         }
     }
 
-    /** The calling thread's look, with a key; throws if the table is closed. */
-    abstract TableLook keyed(long key);
+    abstract TableState state();
 
-    abstract TableLook keyed(CharSequence key);
+    /** Throws if the object is closed. */
+    void checkOpen() {
+        state().checkOpen();
+    }
 
-    abstract TableLook keyed(DirectBuffer key);
+    /** The calling thread's look, with a key. */
+    final TableLook keyed(long key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    final TableLook keyed(CharSequence key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    final TableLook keyed(DirectBuffer key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
 
     /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
     abstract long change(TableLook look, Change change, long timeout);

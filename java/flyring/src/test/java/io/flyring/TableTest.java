@@ -310,7 +310,7 @@ class TableTest {
             TableWriter writer = table.writer("feed");
             assertEquals(1, writer.epoch());
             for (Executable refused : List.<Executable>of(other::writer, () -> other.writer("x", Duration.ofMillis(3)),
-                () -> other.put("k", one, 0, 1, NOW), () -> table.put("k", one, 0, 1, Duration.ofMillis(2)),
+                () -> other.put("k", one, 0, 1, NOW), () -> table.writer("x", Duration.ofMillis(2)),
                 () -> other.remove("k", NOW), () -> other.clear(NOW), () -> other.grow(100, NOW))) {
                 NoFreeSlotException error = assertThrows(NoFreeSlotException.class, refused);
                 assertEquals("writer", error.kind());
@@ -336,13 +336,114 @@ class TableTest {
     }
 
     @Test
+    void aSingleChangeBesideTheWriterOfThisProcessIsBusyAtOnce() throws Exception {
+        try (Table table = Table.create(path(), text())) {
+            put(table, "k", "1");
+            PayloadBuffer one = text("1");
+            TableWriter writer = table.writer("feed");
+            for (Executable refused : List.<Executable>of(() -> put(table, "k", "2"), () -> table.remove("k"),
+                () -> table.putIfAbsent("k", one, 0, 1), () -> table.update("k", value -> { }), table::clear,
+                () -> table.grow(100, Duration.ofHours(1)))) {
+                BusyException error = assertThrows(BusyException.class, refused);
+                assertTrue(error.getMessage().contains("has a writer open in this process: 'feed'"),
+                    error.getMessage());
+            }
+            put(writer, "k", "2");
+            writer.close();
+            put(table, "k", "3");
+            assertEquals("3", get(table, "k"));
+        }
+    }
+
+    @Test
+    void aHandlerMayNotChangeItsTable() {
+        try (Table table = Table.create(path(), text()); TableWriter writer = table.writer()) {
+            PayloadBuffer one = text("1");
+            put(writer, "k", "1");
+            for (Executable inside : List.<Executable>of(() -> put(table, "k", "2"), () -> put(writer, "k", "2"),
+                () -> table.remove("x"), () -> writer.remove("x"), table::close, writer::close, table::writer,
+                table::clear, writer::clear, () -> writer.grow(100), () -> table.grow(100, NOW),
+                () -> writer.snapshot(rings.path("s.table")), () -> table.close(true),
+                () -> writer.put(table.entry("k"), one, 0, 1))) {
+                assertTrue(writer.update("k", value -> {
+                    value.putByte(0, (byte) (value.getByte(0) + 1));
+                    assertThrows(ViewAliveException.class, inside);
+                    assertNull(get(table, "x"), "a read is allowed");
+                }) > 0);
+            }
+            assertEquals(Character.toString('1' + 14), get(table, "k"));
+        }
+        assertEquals(List.of("t.table"), rings.files());
+    }
+
+    @Test
+    void aReplacedTableIsReadOnAndTellsItsWriters() throws Exception {
+        try (Table table = Table.create(path(), text()); Table held = Table.open(path())) {
+            put(table, "k", "1");
+            try (TableWriter writer = held.writer(); Table next = Table.replace(path(), text())) {
+                Thread.sleep(2);
+                assertEquals("1", get(table, "k"));
+                assertEquals(List.of(1L, 1L), List.of(table.size(), held.version()));
+                table.forEach(item -> assertEquals("k", item.textKey()));
+                ChannelReplacedException error = assertThrows(ChannelReplacedException.class,
+                    () -> put(writer, "k", "2"));
+                assertEquals(next.id(), error.channelId());
+                put(writer, "k", "3"); // it was told once
+                assertEquals("3", get(table, "k"));
+                assertThrows(NoFreeSlotException.class, () -> table.put("k", text("4"), 0, 1, NOW));
+                writer.close();
+                for (int i = 0; i < 2; i++) {
+                    assertThrows(ChannelReplacedException.class, () -> table.put("k", text("4"), 0, 1, NOW));
+                    assertThrows(ChannelReplacedException.class, table::writer);
+                    assertThrows(ChannelReplacedException.class, () -> table.waitChanged(table.version(), NOW));
+                    assertThrows(ChannelReplacedException.class, () -> table.waitChanged("x", 0, NOW));
+                }
+                assertEquals(2, table.waitChanged(1, NOW), "it has changed");
+                assertNull(get(next, "k"));
+            }
+        }
+    }
+
+    @Test
+    void aSingleChangeStoresThatItsOwnerIsThereAndWakes() {
+        try (Table table = Table.create(path(), text());
+            Table quiet = Table.open(path(), new OpenOptions().wake(false))) {
+            TableFile file = TableFile.open(path(), new OpenOptions());
+            try (TableWriter writer = table.writer("feed")) {
+                assertEquals(List.of(0, 1L, 1L), slot(file));
+                assertEquals(1, writer.epoch());
+            }
+            assertEquals(List.of(1, 1L, 1L), slot(file));
+            put(quiet, "k", "1");
+            assertEquals(List.of(0, 0L, 2L), slot(file));
+            assertFalse(TableSlot.ownerWakes(file));
+            put(table, "k", "1");
+            assertEquals(List.of(0, 3L, 3L), slot(file));
+            assertTrue(TableSlot.ownerWakes(file));
+            quiet.writer("").close();
+            assertEquals(List.of(1, 0L, 4L), slot(file));
+            assertTrue(TableSlot.ownerWakes(file), "there is no owner");
+        }
+    }
+
+    private static List<Object> slot(TableFile file) {
+        int at = Layout.TABLE_CONTROL_SLOT;
+        return List.of(file.control.getInt(at + Layout.PUBLISHER_SLOT_CLOSED),
+            file.word(at + Layout.PUBLISHER_SLOT_WAKES), file.word(at + Layout.PUBLISHER_SLOT_EPOCH));
+    }
+
+    @Test
     void aWriterWhoseSlotWasTakenLosesIt() {
         try (Table table = Table.create(path(), text()); TableWriter writer = table.writer()) {
             put(writer, "k", "1");
             TableFile file = TableFile.open(path(), new OpenOptions());
             file.wordRelease(Layout.TABLE_CONTROL_SLOT + Layout.PUBLISHER_SLOT_EPOCH, 7);
-            assertThrows(SlotLostException.class, () -> put(writer, "k", "2"));
+            for (Executable change : List.<Executable>of(() -> put(writer, "k", "2"), () -> writer.grow(100),
+                writer::clear, () -> writer.snapshot(rings.path("s.table")))) {
+                assertThrows(SlotLostException.class, change);
+            }
             assertEquals("1", get(table, "k"));
+            assertEquals(List.of("t.table"), rings.files());
         }
     }
 
