@@ -20,6 +20,7 @@ import readme
 import routing as keys
 from examples_build import BUILD, EXAMPLES, LANGUAGES, ROOT, commands
 from examples_streams import PATIENCE, channel_folder, images, market_data, order_gateway
+from examples_tables import latest_prices
 
 
 def waiting(reader: str) -> str | None:
@@ -279,7 +280,7 @@ def run_page(suite: readme.Suite, example: str) -> None:
 
 def main() -> int:
     suite = readme.Suite()
-    for test in (waiting, queue, routing, pricer, market_data, order_gateway, images):
+    for test in (waiting, queue, routing, pricer, market_data, order_gateway, images, latest_prices):
         for language in LANGUAGES:
             suite.says(f"{test.__name__} in {language}", test(language))
     suite.says("as many keys for each inbox", keys.even_keys())

@@ -28,8 +28,10 @@ void table_sync_control(const table_map *map)
 
 void table_set_clean(const table_map *map, int32_t clean)
 {
-    SET32(TABLE_CONTROL_CLEAN, clean);
+    SET32(TABLE_CONTROL_CLEAN, clean != 0 ? 1 : 2);
     table_sync_control(map);
+    if (clean == 0) /* not before 2 is synced: this process may be killed there (take 2) */
+        SET32(TABLE_CONTROL_CLEAN, 0);
 }
 
 uint32_t body_crc(const uint8_t *key, int32_t key_length, int64_t seq, const void *value, int32_t length)

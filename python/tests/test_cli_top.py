@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Child
-from flyring import Channel
+from flyring import Channel, Heartbeat
 from flyring.cli import main
 from flyring.cli.top import TITLES, arranged, recent, table_lines
 from flyring.cli.top_model import Model, Row, rate_text
@@ -23,7 +24,7 @@ from flyring.stats import Look, Stats
 
 READER = """
     import sys
-    from flyring import Channel
+    from flyring import Channel, Heartbeat
     with Channel.open(sys.argv[1]) as channel:
         reader = channel.subscriber("slow", kept=sys.argv[2] == "kept")
         print(reader.slot, flush=True)
@@ -115,7 +116,7 @@ def test_dead_owners_and_when_they_died(capsys: pytest.CaptureFixture[str], chil
         slow.line()
         publisher = child(
             """
-            from flyring import Channel
+            from flyring import Channel, Heartbeat
             with Channel.open("ticks") as channel:
                 publisher = channel.publisher("feed")
                 publisher.offer(b"x")
@@ -336,3 +337,35 @@ def test_a_reader_that_had_nothing_to_read_does_not_hang(child: Callable[..., Ch
         (row,) = [row for row in model.rows() if row.role == "sub"]
         assert (row.lag_messages, row.unmoved, row.states) == (1, 0, ())
         model.close()
+
+
+def test_curve_of_the_heartbeats_of_one_channel(capsys: pytest.CaptureFixture[str]) -> None:
+    with Channel.create("ticks", "inbox", capacity=4096) as channel, Heartbeat(channel, "loop") as heart:
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(0.02):
+                heart.beat()
+
+        beating = threading.Thread(target=beat)
+        beating.start()
+        try:
+            main(["top", "ticks", "--count", "2", "--interval", "0.5", "--curve"])
+        finally:
+            over.set()
+            beating.join()
+        text = capsys.readouterr().out
+        assert re.search(r"time between two beats; a look each 10 ms\n +\d+ (ms|s) \|", text)
+        assert len(re.findall(r"\|.*\*", text)) >= 1
+        assert re.search(r"\n +\* ticks\.loop\n", text)
+        assert "no interval" not in text
+
+
+def test_curve_says_that_nothing_beats_and_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with Channel.create("ticks", "inbox", capacity=4096):
+        main(["top", "ticks", "--count", "1", "--interval", "0.1", "--curve"])
+        assert "no interval between two beats was seen yet" in capsys.readouterr().out
+        assert main(["top", "--once", "--curve"]) == 2
+        assert "curve: name the channel" in capsys.readouterr().err
+        assert main(["top", "ticks", "--once", "--curve", "--json"]) == 2
+        assert "leave out --json" in capsys.readouterr().err

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from textual.widgets import Static
 
-from flyring import Channel
+from flyring import Channel, Heartbeat
 from flyring.cli import main
 from flyring.cli.top_live import Lines, Top
 from flyring.cli.top_model import Model
@@ -90,6 +91,33 @@ def test_keys_sort_filter_and_open_one_channel() -> None:
 
     with stalled():
         asyncio.run(drive())
+
+
+def test_p_opens_the_channel_with_the_curve_of_its_heartbeats() -> None:
+    async def drive(heart: Heartbeat) -> None:
+        app = Top(Model(None, None), 60, "channel", "")
+        async with app.run_test(size=(80, 40)) as pilot:
+            curve = app.query_one("#curve")
+            assert not curve.display
+            await pilot.press("p")
+            assert app.channel == "quiet" and curve.display
+            assert "no interval" in shown(app)
+            end = time.monotonic() + 10
+            while "quiet.loop" not in shown(app) and time.monotonic() < end:
+                heart.beat()
+                await asyncio.sleep(0.05)
+                app.draw()
+            assert "* quiet.loop" in shown(app) and "time between two beats" in shown(app)
+            await pilot.press("p")
+            assert not curve.display and app.beats is None
+            await pilot.press("p", "escape")
+            assert not curve.display and app.beats is None and not app.channel
+
+    def shown(app: Top) -> str:
+        return str(app.query_one("#curve", Static).render())
+
+    with stalled(), Channel.open("quiet") as quiet, Heartbeat(quiet, "loop") as heart:
+        asyncio.run(drive(heart))
 
 
 def test_without_textual_it_says_what_to_install(

@@ -440,10 +440,15 @@ def flips(t):
     return lambda: t.put(1, value(99))
 
 
-def wakes(t):
-    for at in (t.cell(t.find(t.to_bytes(1))) + 12, 4096 + 68):
-        t.b[at] = 1
-    return lambda: t.put(1, value(99))
+def wakes(operation):
+    """The operation while one process sleeps for key 1 and another one for any change."""
+
+    def prepare(t):
+        for at in (t.cell(t.find(t.to_bytes(1))) + 12, 4096 + 68):
+            t.b[at] = 1
+        return operation(t)
+
+    return prepare
 
 
 def heir(operation, changes):
@@ -463,6 +468,12 @@ def recovery(t):
     return lambda: t.take("mender")
 
 
+def closed_before(t):
+    """The first writer after a synced close."""
+    t.close_synced()
+    return lambda: t.take("another")
+
+
 def single(t):
     return lambda: (t.take(), t.put(1, value(98)))
 
@@ -480,9 +491,11 @@ DYING = (  # operation, what it does, options
     ("insert-clearing", held(beside(clearing, put(99))), {}),
     ("rebuild-begins", held(begins), {}),
     ("rebuild-flips", held(flips), {}),
-    ("wake", held(wakes), {}),
+    ("wake", held(wakes(lambda t: lambda: t.put(1, value(99)))), {}),
+    ("wake-remove", held(wakes(remove(1))), {}),
     ("single", single, {}),
     ("clear", held(lambda t: t.clear), {}),
+    ("take-clean", closed_before, {}),
     ("take", lambda t: lambda: t.take("another"), {}),
     ("finish-insert", heir(held(put(99)), 9), {}),
     ("finish-insert-moving", heir(held(beside(moving, put(99))), 8), {}),

@@ -318,9 +318,12 @@ class Table:
         self.set_cell(c, "version", v)
         return v
 
-    def tell(self, c):
-        """Does write 6."""
+    def tell(self):
+        """Does write 6, without the wake."""
         self.set("changed", self.word("stamp"))
+
+    def wake(self, c):
+        """Does the wake of write 6; of an insert and a remove, behind their step 5 (8)."""
         at = self.cell(c)
         for sequence, asleep in ((at + 8, at + 12), (4096 + 64, 4096 + 68)):
             if self.get(asleep, "I") & 1:
@@ -339,7 +342,8 @@ class Table:
             v = self.insert(key, value)
         else:
             v = self.write(c, None, value)
-            self.tell(c)
+            self.tell()
+            self.wake(c)
         self.rebuild()
         return v
 
@@ -386,9 +390,10 @@ class Table:
             i = next(i for i in self.search(entry) if self.entry(copy, i) in (0, TOMBSTONE))
             self.enter(copy, i, entry)
         v = self.write(c, key, value)
-        self.tell(c)
+        self.tell()
         self.set("size", size)
         self.set("intent", 0)
+        self.wake(c)
         return v
 
     def enter(self, copy, i, entry):
@@ -406,6 +411,8 @@ class Table:
                     self.store(self.entry_at(copy, i), "Q", TOMBSTONE)
 
     def push(self, c):
+        """Does remove 4."""
+        self.set_body(c, 1 - (self.of_cell(c, "version") & 1), "seq", 0)
         self.set_cell(c, "next", self.word("top"))
         self.set("top", c + 1)
 
@@ -416,9 +423,10 @@ class Table:
         self.write(c, None, None)
         self.bury(entry)
         self.push(c)
-        self.tell(c)
+        self.tell()
         self.set("size", size - 1)
         self.set("intent", 0)
+        self.wake(c)
 
     # --- 5.1
 
@@ -429,10 +437,12 @@ class Table:
                 self.store_bytes(4096, self.boot())
             else:
                 self.recover()
-        if self.word("clean") == 1:
+        if self.word("clean"):
+            self.set("clean", 2)
             self.set("clean", 0)
         epoch = self.slot("epoch") + 1
         if name is None:
+            self.set_slot("closed", 0)
             self.set_slot("wakes", epoch)
             self.set_slot("epoch", epoch)
         else:
@@ -535,6 +545,8 @@ class Table:
         self.set("rebuild", 0)
         self.set("size", 0)
         most, damaged = self.word("stamp"), 0
+        if not 0 <= most <= (1 << 62) - 2:
+            most = 0
         for c in filter(self.usable, range(self.C)):
             v = self.of_cell(c, "version")
             if v == 0 and not self.of_body(c, 0, "seq") and not self.of_body(c, 1, "seq"):

@@ -24,10 +24,14 @@ enum class Mutant {
     parity_not_compared,
     both_cells,
     freed_keeps_bodies,
+    removed_keeps_body,
+    taken_back_keeps_body,
+    recovered_keeps_body,
     stamp_stays,
     stamp_not_synced,
     clean_stays,
     clean_not_synced,
+    clean_at_once,
     clean_before_sync,
     clean_not_looked_at,
     boot_first,
@@ -46,12 +50,16 @@ const Scenario scenarios[] = {
     {"updates, killed", 1, "xCxLx", 1, false},
     {"closed", 1, "xxCL", 1, false},
     {"closed, written", 1, "xxCxL", 0, false},
+    {"closed, written, killed", 1, "xCxxL", 1, false},
     {"reuse", 1, "xCdyL", 0, false},
     {"other key", 2, "xxyCyL", 0, false},
     {"other key, killed", 2, "xxyCyL", 1, false},
     {"insert killed", 2, "yxCxL", 1, false},
     {"two cells", 2, "xyeCdxL", 0, false},
     {"two cells, removed", 2, "xyeCdxLdCyL", 0, false},
+    {"removed, reused", 1, "xdCyyL", 0, false},
+    {"removed, reused, killed", 1, "xdCyyL", 1, false},
+    {"removed, lost, reused", 1, "xCdLCyyL", 0, false},
     {"lost twice", 1, "xCxLxLx", 0, false},
     {"large: two cells, killed", 2, "xyeCdxLdCyL", 1, true},
     {"large: reuse, lost twice", 1, "xCdyLexL", 1, true},
@@ -68,11 +76,18 @@ const Row<Mutant> rows[] = {
      "the crc covers seq, and a writer stores no such seq: for hostile files", "updates"},
     {Mutant::both_cells, "table recover 3", "two cells keep one key", "T10", "", "two cells"},
     {Mutant::freed_keeps_bodies, "table recover 3", "a freed cell keeps its bodies", "T9", "", "two cells, removed"},
+    {Mutant::removed_keeps_body, "table remove 4", "seq of the old body is not set to 0", "T9", "", "removed, reused"},
+    {Mutant::taken_back_keeps_body, "table take 3", "the cell is freed, but its old body keeps its seq", "T9", "",
+     "removed, reused, killed"},
+    {Mutant::recovered_keeps_body, "table recover 3", "a cell whose removal stands keeps its old body", "T9", "",
+     "removed, lost, reused"},
     {Mutant::stamp_stays, "table recover 4", "the stamp does not jump", "T5", "", "updates, killed"},
     {Mutant::stamp_not_synced, "table recover 5", "the stamp is not synced before the boot id", "T5", "", "lost twice"},
     {Mutant::clean_stays, "table take 2", "clean is not cleared", "T1", "", "closed, written"},
-    {Mutant::clean_not_synced, "table take 2", "clean := 0 is not synced before the first change", "T1", "",
+    {Mutant::clean_not_synced, "table take 2", "clean := 2 is not synced before the first change", "T1", "",
      "closed, written"},
+    {Mutant::clean_at_once, "table take 2", "clean := 0 at once, without 2 before the sync", "T1", "",
+     "closed, written, killed"},
     {Mutant::clean_before_sync, "table close 2", "clean := 1 before the cells are synced", "T1", "", "closed"},
     {Mutant::clean_not_looked_at, "table take 2", "a file that was closed is recovered all the same", "",
      "costs time only", "closed"},
@@ -90,6 +105,7 @@ struct Store {
 struct State {
     int8_t m[words], values[words][max_values], count[words];  // values: of a word since the last sync, newest last
     int8_t at, done, length, losing, power, kills, freed;      // losing: the word that the loss chooses next
+    int8_t intent, dead;  // the cell of the insert or remove under way; the one of a killed writer
     Store list[max_list];
     // truth, by stamp; the stamp of each key's value between two operations; the same at the last sync, none: changed
     // since
@@ -124,6 +140,10 @@ class Model final : public Search<State> {
     }
     static void add(State& s, int at, int value) {
         s.list[s.length++] = {static_cast<int8_t>(at), static_cast<int8_t>(value)};
+    }
+    // seq of the body that version does not name.
+    static int old_seq(const State& s, int cell) {
+        return at_cell(cell, s.m[at_cell(cell, version)] & 1 ? seq0 : seq1);
     }
     // The value of a cell's body as it stands: none, or the stamp of its write; `removed` added if it says so.
     static int value_of(const State& s, int cell) {
@@ -167,6 +187,8 @@ class Model final : public Search<State> {
             winner[winner[0] > winner[1]] = 0;
         for (int cell = 0; cell < c.cells; ++cell) {
             add(s, at_cell(cell, version), winner[cell]);
+            if (winner[cell] && value(cell) & removed && !off(Mutant::recovered_keeps_body))
+                add(s, at_cell(cell, winner[cell] & 1 ? seq0 : seq1), 0);
             if (winner[cell] || off(Mutant::freed_keeps_bodies)) continue;
             add(s, at_cell(cell, seq0), 0);
             add(s, at_cell(cell, seq1), 0);
@@ -187,11 +209,14 @@ class Model final : public Search<State> {
         if (insert) cell = free, s.freed = none;
         if (cell == none) return;
         if (remove) s.freed = static_cast<int8_t>(cell);
+        if (insert || remove) s.intent = static_cast<int8_t>(cell);
         const int n = s.m[stamp] + 1, body = 1 - (s.m[at_cell(cell, version)] & 1), v = n << 1 | body;
         const int q = at_cell(cell, body ? seq1 : seq0), value = remove ? n | removed : n;
-        if (s.m[clean] == 1 && !off(Mutant::clean_stays)) {
-            add(s, clean, 0);
+        if (s.m[clean] != 0 && !off(Mutant::clean_stays)) {
+            if (!off(Mutant::clean_at_once)) add(s, clean, 2);
+            if (off(Mutant::clean_at_once)) add(s, clean, 0);
             if (!off(Mutant::clean_not_synced)) add(s, sync_control, 0);
+            if (!off(Mutant::clean_at_once)) add(s, clean, 0);
         }
         add(s, stamp, n);
         add(s, q, 0);
@@ -201,6 +226,7 @@ class Model final : public Search<State> {
         add(s, q + 3, n);
         add(s, q, v);
         add(s, at_cell(cell, version), v);
+        if (remove && !off(Mutant::removed_keeps_body)) add(s, at_cell(cell, body ? seq0 : seq1), 0);
     }
     // T1, T9, T10: what a reader of this boot finds.
     void check_cells(const State& s, int8_t (&found)[2]) {
@@ -221,7 +247,7 @@ class Model final : public Search<State> {
         State s;
         std::memset(&s, 0, sizeof s);
         for (int w = 0; w < words; ++w) s.count[w] = 1;
-        s.freed = s.losing = none;
+        s.freed = s.losing = s.intent = s.dead = none;
         s.kills = static_cast<int8_t>(c.kills);
         s.synced[0] = s.synced[1] = none;
         return s;
@@ -249,6 +275,8 @@ class Model final : public Search<State> {
                 --killed.kills;
                 clear_list(killed);
                 killed.freed = none;
+                if (s.intent != none) killed.dead = s.intent;
+                killed.intent = none;
                 emit(killed, false);
             }
             const Store e = s.list[s.done];
@@ -264,6 +292,7 @@ class Model final : public Search<State> {
             }
         } else {
             clear_list(n);
+            n.intent = none;
             if (s.m[boot] != s.power) {
                 if (s.m[clean] == 1 && !off(Mutant::clean_not_looked_at))
                     add(n, boot, s.power);
@@ -273,12 +302,20 @@ class Model final : public Search<State> {
                 return;
             }
             check_cells(s, n.last);
+            if (s.dead != none) {  // take 3: the next owner frees the cell
+                if (!live(s, s.dead) && s.m[old_seq(s, s.dead)] != 0 && !off(Mutant::taken_back_keeps_body)) {
+                    add(n, old_seq(s, s.dead), 0);
+                    emit(n, false);
+                    return;
+                }
+                n.dead = none;
+            }
             const char what = c.plan[s.at];
             if (!what) return;
             ++n.at;
             if (what == 'L') {
                 n.losing = 0;
-                n.freed = none;
+                n.freed = n.dead = none;
             } else if (what == 'C') {
                 if (off(Mutant::clean_before_sync)) add(n, clean, 1), add(n, sync_control, 0);
                 add(n, sync_all, 0);

@@ -180,9 +180,11 @@ inline void take_over_boot(const TableFile& file, TableChanges& changes, const U
             TableRecovery(file, changes).run(progress, boot);
         }
     }
-    if (file.is_clean()) {
-        store_relaxed(word_at<std::int32_t>(file.control(), layout::TABLE_CONTROL_CLEAN), std::int32_t{0});
+    std::int32_t* clean = word_at<std::int32_t>(file.control(), layout::TABLE_CONTROL_CLEAN);
+    if (load_relaxed(clean) != 0) {
+        store_relaxed(clean, std::int32_t{2});  // not 0 before it is synced: this process may be killed here
         file.sync_control();
+        store_relaxed(clean, std::int32_t{0});
     }
 }
 

@@ -188,13 +188,10 @@ class Monitor:
         while end is None or last < end:
             time.sleep(TICK)
             now = time.monotonic_ns()
-            gap = now - last - round(TICK * 1e9)
             was_stopped = continued.take()
-            if gap > TICK * 1e9 or was_stopped:
-                self.own.missed += max(gap, 0)
-                self.own.gaps.append((last, now))
+            gap = self.own.add(last, now, TICK, was_stopped)
             if gap > OWN or was_stopped:
-                self._own_line(max(gap, 0), was_stopped)
+                self._own_line(gap, was_stopped)
             last = now
             for channel in self.channels:
                 channel.glance(now)

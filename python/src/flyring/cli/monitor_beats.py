@@ -36,6 +36,14 @@ class Own:
     gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=100))
     """From when to when it did not run, the last times."""
 
+    def add(self, last: int, now: int, tick: float, was_stopped: bool = False) -> int:
+        """Takes the time between two glances, which should be ``tick`` seconds. Returns by how much it was too long."""
+        gap = now - last - round(tick * 1e9)
+        if gap > tick * 1e9 or was_stopped:
+            self.missed += max(gap, 0)
+            self.gaps.append((last, now))
+        return max(gap, 0)
+
 
 @dataclass
 class Beating:

@@ -8,16 +8,25 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgumentError
 from .report import print_json, printable, size_text
 from .top_model import Model, Row, rate_text
 
-MISSING = "the live table needs the library textual: pip install 'flyring[top]'; or use --once, or pipe the output"
+if TYPE_CHECKING:
+    from .top_curve import BeatCurve
+
+MISSING = (
+    "the live table needs the libraries textual and hdrhistogram: pip install 'flyring[top]'; or use --once, or pipe "
+    "the output"
+)
+NO_CURVE = "the curve needs the library hdrhistogram: pip install 'flyring[top]'"
 SORTS = ("channel", "rate", "lag", "alarm")
 TITLES = ("CHANNEL", "ROLE", "SLOT", "NAME", "PID", "STATE", "MSG/S", "B/S", "LAG", "LAG B", "UNMOVED", "NOTE")
 RIGHT = frozenset(("SLOT", "PID", "MSG/S", "B/S", "LAG", "LAG B", "UNMOVED"))
 NARROW = 80
+CURVE_HEIGHT = 9
 FIRST_WIDTH = {"CHANNEL": 12, "NAME": 10}
 """The widest cell of these columns on a terminal of 80 columns. Of what is wider, each gets a half."""
 
@@ -29,6 +38,9 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between two tables (default 1)")
     one.add_argument("--count", metavar="N", type=int, help="end after N tables")
     one.add_argument("--sort", choices=SORTS, default="channel", help="the order of the lines (default channel)")
+    one.add_argument(
+        "--curve", action="store_true", help="below, draw the times between the beats of NAME's heartbeats"
+    )
     one.add_argument("--filter", metavar="TEXT", default="", help="only lines with this text")
 
 
@@ -36,6 +48,10 @@ def top(options: argparse.Namespace) -> int:
     """Runs the command. Returns status 1 if a line of the last table is marked."""
     if options.interval <= 0:
         raise InvalidArgumentError("interval", f"{options.interval} must be above 0")
+    if options.curve and options.name is None:
+        raise InvalidArgumentError("curve", "name the channel whose heartbeats it shows")
+    if options.curve and options.json:
+        raise InvalidArgumentError("curve", "it is drawn as text; leave out --json")
     model = Model(options.folder, options.name)
     plain = options.once or options.count is not None or options.json or not sys.stdout.isatty()
     try:
@@ -46,20 +62,53 @@ def top(options: argparse.Namespace) -> int:
         except ImportError:
             print(f"flyring: {MISSING}", file=sys.stderr)
             return 2
-        show(model, options.interval, options.sort, options.filter)
+        show(model, options.interval, options.sort, options.filter, options.curve)
         return 0
     finally:
         model.close()
 
 
+def opened_curve(name: str) -> BeatCurve:
+    """Begins the curve of a channel. Raises FlyringError if there is no valid channel, or the library is missing."""
+    try:
+        from .top_curve import BeatCurve
+    except ImportError as error:
+        raise InvalidArgumentError("curve", NO_CURVE) from error
+    return BeatCurve(name)
+
+
+def pause(seconds: float, beats: BeatCurve | None) -> None:
+    """Waits until the next table. Meanwhile the curve looks at the heartbeats."""
+    if beats is None:
+        time.sleep(seconds)
+        return
+    from .monitor import TICK
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(TICK)
+        beats.glance()
+
+
 def print_tables(model: Model, options: argparse.Namespace) -> int:
-    """Prints tables. The first one has rates, too, so it comes after one interval, or a fifth of a second."""
+    """Prints tables, with the curve if it was asked for. Returns the status."""
+    beats = opened_curve(options.name) if options.curve else None
+    try:
+        return print_each(model, options, beats)
+    finally:
+        if beats is not None:
+            beats.close()
+
+
+def print_each(model: Model, options: argparse.Namespace, beats: BeatCurve | None) -> int:
+    """The first table has rates, too, so it comes after one interval; without a curve after a fifth of a second."""
     count = 1 if options.once else options.count
     printed = 0
     model.look()
     marked = False
     while count is None or printed < count:
-        time.sleep(min(options.interval, 0.2) if printed == 0 else options.interval)
+        short = printed == 0 and beats is None
+        pause(min(options.interval, 0.2) if short else options.interval, beats)
         model.look()
         rows = arranged(model.rows(), options.sort, options.filter)
         marked = any(row.alarm for row in rows)
@@ -69,7 +118,8 @@ def print_tables(model: Model, options: argparse.Namespace) -> int:
             if printed:
                 print()
             print(time.strftime("%H:%M:%S"), summary(model))
-            for line in table_lines(rows, shutil.get_terminal_size((NARROW, 24)).columns):
+            width = shutil.get_terminal_size((NARROW, 24)).columns
+            for line in [*table_lines(rows, width), *(beats.lines(width, CURVE_HEIGHT) if beats else ())]:
                 print(line)
             for text in recent(model):
                 print(text)

@@ -14,8 +14,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input, Static
 
-from .top import SORTS, arranged, laid_out, recent, summary
-from .top_model import Model, Row
+from ..errors import FlyringError
+from .monitor import TICK
+from .top import CURVE_HEIGHT, SORTS, arranged, laid_out, opened_curve, recent, summary
+from .top_curve import BeatCurve
+from .top_model import Model, Row, title
 
 EVENTS = 5
 PLAIN, TITLE, ALARM, CHOSEN = (
@@ -24,7 +27,7 @@ PLAIN, TITLE, ALARM, CHOSEN = (
     Style(bold=True, color="red"),
     Style(reverse=True),
 )
-KEYS = "q quit  s sort  / filter  enter open  escape back"
+KEYS = "q quit  s sort  / filter  enter open  p percentiles of its heartbeats  escape back"
 
 
 class Lines(ScrollView, can_focus=True):
@@ -79,6 +82,7 @@ class Top(App[None]):
     #summary { height: 1; text-style: bold; }
     Lines { height: 1fr; }
     #events { height: auto; max-height: 5; }
+    #curve { height: auto; }
     #keys { height: 1; color: $text-muted; }
     Input { height: 1; border: none; }
     Lines { scrollbar-size-vertical: 1; }
@@ -89,17 +93,23 @@ class Top(App[None]):
         Binding("s", "sort", "sort"),
         Binding("slash", "ask", "filter"),
         Binding("enter", "open", "open"),
+        Binding("p", "curve", "percentiles"),
         Binding("escape", "leave", "back", priority=True),
     ]
 
-    def __init__(self, model: Model, interval: float, sort: str, only: str) -> None:
+    def __init__(self, model: Model, interval: float, sort: str, only: str, curve: bool = False) -> None:
         super().__init__()
         self.model, self.interval, self.sort, self.only = model, interval, sort, only
         self.channel = ""
+        self.beats: BeatCurve | None = None
+        self.problem = ""
+        if curve and model.name is not None:
+            self.beats = opened_curve(model.name)
 
     def compose(self) -> ComposeResult:
         yield Static("", id="summary", markup=False)
         yield Lines()
+        yield Static("", id="curve", markup=False)
         yield Static("", id="events", markup=False)
         yield Input(placeholder="text to look for; enter ends, escape shows all")
         yield Static(KEYS, id="keys", markup=False)
@@ -108,6 +118,14 @@ class Top(App[None]):
         self._put_away()
         self.look()
         self.set_interval(self.interval, self.look)
+        self.set_interval(TICK, self.glance)
+
+    def on_unmount(self) -> None:
+        self._end_curve()
+
+    def glance(self) -> None:
+        if self.beats is not None:
+            self.beats.glance()
 
     def look(self) -> None:
         self.model.look()
@@ -121,6 +139,11 @@ class Top(App[None]):
         text += f"  channel {self.channel}" if self.channel else ""
         self.query_one("#summary", Static).update(text)
         self.query_one(Lines).show(laid_out(rows, self.size.width - 1))  # and a scroll bar
+        curve = [self.problem] if self.problem else []
+        if self.beats is not None:
+            curve = self.beats.lines(self.size.width, CURVE_HEIGHT)
+        self.query_one("#curve", Static).update("\n".join(curve))
+        self.query_one("#curve", Static).display = bool(curve)
         self.query_one("#events", Static).update("\n".join(recent(self.model)[-EVENTS:]))
 
     def on_resize(self) -> None:
@@ -150,7 +173,27 @@ class Top(App[None]):
             self.channel = row.channel
             self.draw()
 
+    def action_curve(self) -> None:
+        """Opens the channel of the chosen line, with its curve, or puts the curve away."""
+        row = self.query_one(Lines).row()
+        if self.beats is not None or self.problem or row is None:
+            self._end_curve()
+        else:
+            self.channel = row.channel
+            (path,) = [path for path in self.model.seen if title(path) == row.channel]
+            try:
+                self.beats = opened_curve(path)
+            except (FlyringError, OSError) as error:  # it has just gone
+                self.problem = str(error)
+        self.draw()
+
+    def _end_curve(self) -> None:
+        if self.beats is not None:
+            self.beats.close()
+        self.beats, self.problem = None, ""
+
     def action_leave(self) -> None:
+        self._end_curve()
         self.only = self.channel = ""
         self._put_away()
         self.draw()
@@ -160,6 +203,6 @@ class Top(App[None]):
         self.query_one(Lines).focus()
 
 
-def show(model: Model, interval: float, sort: str, only: str) -> None:
+def show(model: Model, interval: float, sort: str, only: str, curve: bool) -> None:
     """Runs until the user quits."""
-    Top(model, interval, sort, only).run()
+    Top(model, interval, sort, only, curve).run()

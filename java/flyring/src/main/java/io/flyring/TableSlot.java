@@ -74,8 +74,9 @@ final class TableSlot implements AutoCloseable {
             }
         }
         if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) != 0) {
-            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, 0); // behind boot_id; pairs with: readers of another boot
-            syncControl();
+            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, 2); // behind boot_id; pairs with: readers of another boot
+            syncControl(); // before clean is 0: this process may be killed here
+            control.putIntOpaque(Layout.TABLE_CONTROL_CLEAN, 0);
         }
         change.own(storeOwner(name)); // take 3
         final boolean untold = change.finishIntent(); // take 3, 4
