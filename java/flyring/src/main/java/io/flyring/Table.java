@@ -21,7 +21,7 @@ import org.agrona.DirectBuffer;
 public final class Table extends TableReads implements AutoCloseable {
     private final TableState state;
 
-    private Table(TableFile file, OpenOptions options) {
+    Table(TableFile file, OpenOptions options) {
         this.state = new TableState(file, options);
     }
 

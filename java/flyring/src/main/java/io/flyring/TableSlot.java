@@ -14,6 +14,8 @@ import java.util.function.BiConsumer;
 final class TableSlot implements AutoCloseable {
     private static final int AT = Layout.TABLE_CONTROL_SLOT;
     private static final int CHANGING = -1;
+    /** Of {@code clean}: it is being cleared. */
+    private static final int CLEARING = 2;
 
     private final TableFile file;
     private final Identity identity;
