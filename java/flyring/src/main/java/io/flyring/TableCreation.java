@@ -65,7 +65,7 @@ final class TableCreation {
             if (!done) {
                 table.file.discard();
             }
-            wake(old);
+            tellAgain(old, Layout.SUCCESSOR_REPLACED);
         }
     }
 
@@ -73,15 +73,17 @@ final class TableCreation {
     private static TableFile tell(String path, int successor) {
         try {
             TableFile old = TableFile.open(path, new OpenOptions().anyFileSystem(true));
-            old.control.putIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR, successor);
+            old.successor(successor);
             return old;
         } catch (FlyringException noTable) {
             return null;
         }
     }
 
-    private static void wake(TableFile old) {
+    /** The same once the name has changed: a new owner of the slot may have cleared it before (7). Wakes sleepers. */
+    private static void tellAgain(TableFile old, int successor) {
         if (old != null) {
+            old.successor(successor);
             old.data().wakeAll();
             old.file.close();
         }
@@ -102,7 +104,7 @@ final class TableCreation {
         } catch (IOException e) {
             throw ChannelFile.io("unlink", e, path);
         } finally {
-            wake(old);
+            tellAgain(old, Layout.SUCCESSOR_UNLINKED);
         }
     }
 

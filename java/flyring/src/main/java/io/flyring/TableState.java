@@ -148,8 +148,8 @@ final class TableState {
     /** Throws if the slot could only be free after this process has closed its writer: a wait would be for itself. */
     private void checkNoWriter() {
         for (TableWriter.Seat seat : seats) {
-            throw new BusyException("This table has a writer open in this process: " + seat.label() + " of " + file.path
-                + ". Change the table through that writer, or close it first.");
+            throw new BusyException("The table " + file.path + " has a writer open that was made from this very object: "
+                + seat.label() + ". Use that writer, or close it first.");
         }
     }
 
@@ -221,11 +221,7 @@ final class TableState {
             return false;
         }
         if (now.successor() == Layout.SUCCESSOR_REPLACED && !now.file.removed()) {
-            now.successor(0); // grow holds the slot from that store to its rename: its process was killed
-            if (now.file.removed()) {
-                now.successor(Layout.SUCCESSOR_REPLACED); // a replace was about to rename
-                return mayTake(now);
-            }
+            now.successor(0); // of a grow whose process was killed; a replace stores it again behind its rename
         }
         return true;
     }

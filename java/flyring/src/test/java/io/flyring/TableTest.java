@@ -345,7 +345,7 @@ class TableTest {
                 () -> table.putIfAbsent("k", one, 0, 1), () -> table.update("k", value -> { }), table::clear,
                 () -> table.grow(100, Duration.ofHours(1)))) {
                 BusyException error = assertThrows(BusyException.class, refused);
-                assertTrue(error.getMessage().contains("has a writer open in this process: 'feed'"),
+                assertTrue(error.getMessage().contains("has a writer open that was made from this very object: 'feed'"),
                     error.getMessage());
             }
             put(writer, "k", "2");
