@@ -6,10 +6,11 @@ message wakes a sleeper.
     sleeping.py [--waits 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
 
 The peers do `ping_pong` (PEER.md), and then, with a service, `call_many` and `serve_many`, one call after the other.
-They go on until both together have begun to sleep for --waits messages. In some runs both sleep for each message, which
-takes long, because the other one has to wake up. In others one of them always spins, and its answer comes while the
-other one falls asleep. In the rest both spin for about as long as a message takes. The two threads run on different
-cores, because stores overtake loads only between cores.
+Last they do `ping_pong` with a table: each puts its key, and waits until the other one's has changed. They go on until
+both together have begun to sleep for --waits messages. In some runs both sleep for each message, which takes long,
+because the other one has to wake up. In others one of them always spins, and its answer comes while the other one falls
+asleep. In the rest both spin for about as long as a message takes. The two threads run on different cores, because
+stores overtake loads only between cores.
 
 A lost wake-up differs from a busy machine as follows. One of the two peers always has something to do. So if both are
 asleep for 40 ms without a context switch, a wake-up was lost: a thread that was woken or preempted is runnable, not
@@ -35,7 +36,7 @@ import time
 
 from driver import ROOT, commands
 from harness import Run, Skip, Wrong, equal, part, true
-from sleepers import File, serving
+from sleepers import File, TableFile, serving
 
 MESSAGES = 3000  # messages each way per request
 LATE = 50_000_000  # ns; without a wake, a sleeper looks after 100 ms
@@ -106,6 +107,9 @@ class Pair:
             except ProcessLookupError:
                 pass
 
+    def file(self):
+        return File(self.path)
+
     def begin(self, count, *spins):
         fields = {"publisher": self.name, "subscriber": self.name, "count": count, "late": LATE, "seconds": 60}
         for n in (1, 0):  # the answering side begins first
@@ -122,6 +126,37 @@ class Pair:
 
     def switches(self):
         return sum(thread.switches() for thread in self.threads)
+
+
+class Changes(Pair):
+    """Two processes that put single values into a table, and wait for each other's: for the change of a key, for any
+    change, or for a key that is absent."""
+
+    HOW = ("key", "table", "absent")
+
+    def __init__(self, run, first, second):
+        self.run, self.turn = run, 0
+        self.peers = a, b = run.peer(first, 1), run.peer(second, 2)
+        for peer in self.peers:
+            if "wait_changed" not in peer.hello["ops"]:
+                raise Skip(f"{peer.language} has no tables")
+        self.name = name = run.name("changing")
+        a.call("create", table=name, name=name, key="text", capacity=4, value_bytes=16)
+        b.call("open", table=name, name=name)
+        self.threads = [serving(peer) for peer in self.peers]
+        self.path = run.folder / f"{name}.table"
+
+    def file(self):
+        return TableFile(self.path)
+
+    def begin(self, count, *spins):
+        a, b = self.peers
+        self.turn += 1
+        a.call("clear", table=self.name)
+        how = self.HOW[self.turn % len(self.HOW)]
+        fields = {"table": self.name, "count": count, "late": LATE, "seconds": 60, "how": how}
+        b.send("ping_pong", put="pong", get="ping", spin=spins[1], **fields)
+        a.send("ping_pong", put="ping", get="pong", spin=spins[0], first=True, **fields)
 
 
 class Calls(Pair):
@@ -153,6 +188,9 @@ class Calls(Pair):
         return called["seconds"], called["late"], called["longest"]
 
 
+WORDS = {Pair: "", Calls: ", calls", Changes: ", table"}
+
+
 def spins(random_, way):
     """Yields how long each of the two spins before it sleeps, in ns. `way`: a message's time when both sleep, in ns."""
     while True:
@@ -163,8 +201,8 @@ def spins(random_, way):
 
 def planted(pair):
     """Clears the word `asleep` again and again, until both peers sleep until the cap."""
-    with Watch(*pair.threads) as watch, File(pair.path) as file:
-        for ring in (0, 1):
+    with Watch(*pair.threads) as watch, pair.file() as file:
+        for ring in (0, 1) if isinstance(file, File) else ():
             true("slots whose owners wake", file.wakes("publisher", ring) > 0, file.wakes("publisher", ring))
         pair.begin(2000, 0, 0)
         late = time.monotonic() + 10
@@ -223,17 +261,21 @@ def main():
     print(f"seed {options.seed}", flush=True)
     try:
         for a, b in list(itertools.product(options.languages or known, repeat=2))[options.part]:
-            for title, kind in ((f"{a} and {b} wake each other", Pair), (f"{a} calls {b}", Calls)):
+            for title, kind in (
+                (f"{a} and {b} wake each other", Pair),
+                (f"{a} calls {b}", Calls),
+                (f"{a} and {b} change a table", Changes),
+            ):
                 if options.only in title:
                     result = run.test(title, no_wake_up_is_lost, a, b, options.waits, options.seed, kind)
-                    table += [(f"{a}, {b}{', calls' if kind is Calls else ''}", *result)] if result else []
+                    table += [(f"{a}, {b}{WORDS[kind]}", *result)] if result else []
     finally:
         run.end()
     if table:
-        print(f"\n{'pair':18}{'waits':>10}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
+        print(f"\n{'pair':22}{'waits':>10}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
     for title, waits, slept, messages, seconds, longest, again in table:
         each = seconds / messages * 1e6
-        print(f"{title:18}{waits:10}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
+        print(f"{title:22}{waits:10}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
     for failure in run.failed:
         print(f"failed: {failure}")
     print(f"{time.monotonic() - begin:.0f} s; logs of the peers: {options.logs}")

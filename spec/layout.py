@@ -101,8 +101,7 @@ def magic(text: str) -> str:
 
 # Values that C++ needs as signed or 32-bit numbers. All others are offsets or lengths, and are u64.
 CPP_TYPES = {
-    "int32_t": "type_padding type_owner type_raw default_poll_limit lossy_tries successor_replaced successor_unlinked "
-    "successor_grown",
+    "int32_t": "type_padding type_owner type_raw default_poll_limit lossy_tries successor_replaced successor_unlinked",
     "int64_t": "max_position max_epoch not_gating back_pressured count_unknown clear_ahead clear_ahead_divisor "
     "clear_ahead_records adopt_interval",
     "uint16_t": "major minor",

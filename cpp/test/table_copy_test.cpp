@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "faults.hpp"
 #include "tables.hpp"
 
 // Whole copies: snapshot and grow (spec/table.md 7 and 9).
@@ -98,8 +99,13 @@ TEST_F(TableCopies, grow_keeps_keys_and_versions_and_everyone_follows) {
     auto entry = other.entry("2");
     const auto version = entry->version();
     EXPECT_EQ(code_of([&] { table.grow(4); }), "invalid-argument");
+    const flyring::detail::TableFile old = tables::raw("t");
     table.grow(1000);
     EXPECT_EQ(table.capacity(), 1000U);
+    EXPECT_EQ(*old.successor(), flyring::layout::SUCCESSOR_REPLACED);
+    EXPECT_EQ(Table::open("t").id(), old.header.table_id);
+    EXPECT_EQ(Table::open("t").created_at(), old.header.created_at);
+    EXPECT_EQ(table.version(), 4);
     EXPECT_EQ(table.get_versioned("2")->version, version);
     EXPECT_GT(table.put("2", "later"), version);
     EXPECT_EQ(other.get("2"), "later");
@@ -155,11 +161,92 @@ TEST_F(TableCopies, sleepers_follow_a_table_that_grows) {
     EXPECT_EQ(found, table.get_versioned("a")->version);
 }
 
+TEST_F(TableCopies, another_table_of_the_same_name_is_not_this_one_grown) {
+    Table table = Table::create("t", options(4));
+    Table other = Table::open("t");
+    const std::int64_t first = table.put("a", "1");
+    // The same id in a file of other dimensions: a copy that was made by hand, say
+    flyring::detail::TableHeader header = tables::raw("t").header;
+    for (int round = 0; round < 2; ++round) {
+        header.capacity = 1000;
+        header.value_bytes = round == 0 ? 40 : 48;
+        header.table_id = round == 0 ? table.id() : flyring::detail::new_uuid();
+        flyring::detail::NewTable made(table_file("t"), header, options(1000), {}, true);
+        {
+            const flyring::detail::TableSuccessor successor("t", flyring::layout::SUCCESSOR_REPLACED);
+            made.replace();
+        }
+        EXPECT_EQ(other.get("a"), "1") << round;  // goes on in the old file
+        EXPECT_EQ(other.capacity(), 4U) << round;
+        EXPECT_EQ(code_of([&] { other.put("a", "2"); }), "replaced") << round;
+        EXPECT_EQ(code_of([&] { other.writer(); }), "replaced") << round;
+        EXPECT_EQ(code_of([&] { other.wait_changed("a", first, 1s); }), "replaced") << round;
+        EXPECT_EQ(other.get("a"), "1") << round;
+    }
+}
+
+TEST_F(TableCopies, a_reader_of_a_replaced_table_looks_at_most_each_millisecond) {
+    Table table = Table::create("t", options(4));
+    table.put("a", "1");
+    Table::replace("t", options(4));
+    long looks = 0;
+    const faults::Hook count([&](const faults::Call& call) {
+        looks += std::string(call.name) == "fstat" ? 1 : 0;
+        return 0;
+    });
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20'000; ++i) ASSERT_EQ(table.get("a"), "1");
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+    EXPECT_GE(looks, 1);
+    EXPECT_LE(looks, 2 * (time.count() + 2));  // of the old file, and of the one that has its name
+}
+
+TEST_F(TableCopies, a_writer_learns_of_a_replace_although_it_took_the_slot_before_the_name_changed) {
+    Table table = Table::create("t", options(4));
+    const flyring::detail::TableFile old = tables::raw("t");
+    {
+        const flyring::detail::TableSuccessor successor("t", flyring::layout::SUCCESSOR_REPLACED);
+        EXPECT_EQ(*old.successor(), 1);
+        EXPECT_GT(table.put("a", "1"), 0);
+        EXPECT_EQ(*old.successor(), 0);  // it still has its name
+        std::filesystem::remove(table_file("t"));
+        Table::create("t", options(4));
+    }
+    EXPECT_EQ(code_of([&] { table.put("a", "2"); }), "replaced");
+}
+
+TEST_F(TableCopies, grow_says_so_before_it_renames_and_takes_it_back_if_it_cannot) {
+    Table table = Table::create("t", options(4));
+    Table other = Table::open("t");
+    table.put("a", "1");
+    const flyring::detail::TableFile old = tables::raw("t");
+    int renames = 0;
+    {
+        const faults::Hook fail([&](const faults::Call& call) {
+            if (std::string(call.name) != "rename") return 0;
+            ++renames;
+            EXPECT_EQ(*old.successor(), 1);
+            std::thread([&] {
+                EXPECT_EQ(other.get("a"), "1");
+                EXPECT_EQ(code_of([&] { other.put("a", "2", 2ms); }), "no-free-slot");
+            }).join();
+            return EACCES;
+        });
+        EXPECT_EQ(code_of([&] { table.grow(10); }), "access-denied");
+    }
+    EXPECT_EQ(renames, 1);
+    EXPECT_EQ(*old.successor(), 0);
+    EXPECT_EQ(table.capacity(), 4U);
+    EXPECT_GT(other.put("a", "2"), 0);
+    EXPECT_EQ(table.get("a"), "2");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder()), {}), 1);
+}
+
 TEST_F(TableCopies, a_grow_that_was_killed_before_its_rename_leaves_the_table_as_it_is) {
     Table table = Table::create("t", options(4));
     table.put("a", "1");
     const auto successor = tables::control(flyring::layout::TABLE_CONTROL_SUCCESSOR);
-    support::poke<std::int32_t>(table_file("t"), successor, flyring::layout::SUCCESSOR_GROWN);
+    support::poke<std::int32_t>(table_file("t"), successor, flyring::layout::SUCCESSOR_REPLACED);
     EXPECT_EQ(table.get("a"), "1");
     EXPECT_GT(table.put("a", "2"), 0);
     EXPECT_EQ(support::peek<std::int32_t>(table_file("t"), successor), 0);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "tables.hpp"
 
@@ -77,6 +79,54 @@ TEST_F(TableHostile, negative_versions_and_seqs_are_not_live_and_a_seq_that_neve
     EXPECT_EQ(code_of([&] { table.get("1"); }), "busy");
     EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
     EXPECT_EQ(table.stats().busy, 1U);
+}
+
+TEST_F(TableHostile, a_body_that_never_fits_its_version_is_corrupt_table_for_the_writer) {
+    const auto version = peek<std::int64_t>(path(), cell(1));
+    poke<std::int64_t>(path(), body(1), version + 2);
+    EXPECT_EQ(code_of([&] { table.get("1"); }), "busy");
+    EXPECT_EQ(corrupt([&] { table.put("1", "x"); }), "1");
+    EXPECT_EQ(corrupt([&] { table.remove("1"); }), "1");
+    EXPECT_EQ(corrupt([&] { table.clear(); }), "1");
+    EXPECT_EQ(corrupt([&] { table.grow(1000); }), "1");
+    EXPECT_EQ(code_of([&] { table.snapshot("copy"); }), "busy");
+    EXPECT_EQ(corrupt([&] { table.writer().snapshot("copy"); }), "1");
+    EXPECT_EQ(table.stats().busy, 2U);
+}
+
+TEST_F(TableHostile, the_length_of_another_keys_value_is_not_looked_at) {
+    poke<std::int32_t>(path(), body(2) + layout::TABLE_BODY_LENGTH, 49);
+    const flyring::detail::HashedKey absent(support::bytes("absent").data(), 6);
+    auto* entries = flyring::detail::word_at<std::uint64_t>(file.mapping.data(), file.header.index_offset());
+    for (std::uint64_t at = 0; at < file.header.entries(); ++at) {
+        if (entries[at] == 0) entries[at] = absent.entry(2);
+    }
+    EXPECT_EQ(table.get("absent"), std::nullopt);
+    EXPECT_EQ(corrupt([&] { table.get("2"); }), "2");
+    poke<std::int32_t>(path(), cell(2) + layout::TABLE_CELL_KEY_LENGTH, 33);
+    EXPECT_EQ(corrupt([&] { table.get("absent"); }), "2");
+}
+
+TEST_F(TableHostile, a_search_while_the_generation_never_stands_still_is_busy) {
+    Table large = Table::create("large", options(200'000));
+    const flyring::detail::TableFile raw = tables::raw("large");
+    auto* entries = flyring::detail::word_at<std::uint64_t>(raw.mapping.data(), raw.header.index_offset());
+    for (std::uint64_t at = 0; at < raw.header.entries(); ++at) entries[at] = layout::TABLE_TOMBSTONE;
+    auto* generation = flyring::detail::word_at<std::int64_t>(raw.control(), layout::TABLE_CONTROL_GENERATION);
+    std::atomic<bool> end{false};
+    std::thread flips([&] {
+        const auto stop = std::chrono::steady_clock::now() + 5s;
+        while (!end.load() && std::chrono::steady_clock::now() < stop) {
+            for (int i = 0; i < 1000; ++i) __atomic_fetch_add(generation, 2, __ATOMIC_RELEASE);
+        }
+        end = true;
+    });
+    std::string code;
+    while (code != "busy" && !end.load()) code = code_of([&] { large.get("none"); });  // it takes longer than a flip
+    end = true;
+    flips.join();
+    EXPECT_EQ(code, "busy");
+    EXPECT_EQ(large.get("none"), std::nullopt);
 }
 
 TEST_F(TableHostile, entries_that_lead_nowhere_are_skipped) {

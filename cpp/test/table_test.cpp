@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 #include <sstream>
+#include <thread>
 #include <unordered_map>
 
 #include "tables.hpp"
@@ -261,11 +262,74 @@ TEST_F(TableVerbs, update_changes_a_copy_and_puts_it) {
     EXPECT_EQ(table.get("a"), "hi!");
     EXPECT_THROW(table.update("a", [](std::string&) { throw std::runtime_error("no"); }), std::runtime_error);
     EXPECT_EQ(code_of([&] { table.update("a", [](std::string& value) { value.resize(100); }); }), "too-large");
-    EXPECT_EQ(code_of([&] { table.update("a", [&](std::string&) { table.put("a", "x"); }); }), "two-threads");
     EXPECT_EQ(table.get("a"), "hi!");
     EXPECT_EQ(table.version(), 2);
     EXPECT_GT(table.writer().update("a", [](std::string& value) { value = "by the writer"; }), 0);
     EXPECT_EQ(table.get("a"), "by the writer");
+}
+
+TEST_F(TableVerbs, a_change_or_close_inside_a_handler_of_an_update_is_view_alive) {
+    Table table = Table::create("t", options());
+    table.put("a", "1");
+    int tried = 0;
+    const auto inside = [&](auto verb) {
+        ++tried;
+        EXPECT_EQ(code_of(verb), "view-alive") << tried;
+    };
+    const auto try_all = [&](std::string& value) {
+        EXPECT_EQ(table.get("a"), value);
+        inside([&] { table.put("a", "x"); });
+        inside([&] { table.put(5, "of a wrong type"); });  // it comes before the arguments
+        inside([&] { table.compare_and_put("a", 0, "x"); });
+        inside([&] { table.remove("a"); });
+        inside([&] { table.clear(); });
+        inside([&] { table.update("a", [](std::string&) {}); });
+        inside([&] { table.writer(); });
+        inside([&] { table.grow(1000); });
+        inside([&] { table.close(); });
+        inside([&] { table.close(true); });
+        value += "!";
+    };
+    EXPECT_GT(table.update("a", try_all), 0);
+    EXPECT_EQ(table.get("a"), "1!");
+    TableWriter writer = table.writer();
+    const auto by_writer = [&](std::string& value) {
+        try_all(value);
+        inside([&] { writer.put("a", "x"); });
+        inside([&] { writer.close(); });
+    };
+    EXPECT_GT(writer.update("a", by_writer), 0);
+    EXPECT_EQ(tried, 22);
+    EXPECT_EQ(table.get("a"), "1!!");
+    EXPECT_EQ(table.version(), 3);
+    // Another thread has no handler to wait for, but the writer is not its.
+    std::string code;
+    writer.update("a",
+                  [&](std::string&) { std::thread([&] { code = code_of([&] { writer.put("a", "2"); }); }).join(); });
+    EXPECT_EQ(code, "two-threads");
+    EXPECT_GT(writer.put("a", "3"), 0);
+}
+
+TEST_F(TableVerbs, a_change_that_would_wait_for_the_own_writer_is_busy) {
+    Table table = Table::create("t", options());
+    table.put("a", "1");
+    TableWriter writer = table.writer("feed");
+    EXPECT_EQ(code_of([&] { table.put("a", "2"); }), "busy");  // at once, not at the time-out
+    EXPECT_EQ(code_of([&] { table.put_if_absent("b", "2"); }), "busy");
+    EXPECT_EQ(code_of([&] { table.remove("a"); }), "busy");
+    EXPECT_EQ(code_of([&] { table.update("a", [](std::string&) {}); }), "busy");
+    EXPECT_EQ(code_of([&] { table.clear(); }), "busy");
+    EXPECT_EQ(code_of([&] { table.grow(1000); }), "busy");
+    EXPECT_EQ(code_of([&] { table.put("a", std::string(49, 'x')); }), "too-large");  // it comes first
+    EXPECT_EQ(code_of([&] { table.writer(); }), "no-free-slot");
+    EXPECT_EQ(table.snapshot("copy"), 1U);
+    table.sync();
+    EXPECT_EQ(table.get("a"), "1");
+    EXPECT_EQ(table.stats().busy, 0U);  // of reads
+    Table other = Table::open("t");
+    EXPECT_EQ(code_of([&] { other.put("a", "2", 1ms); }), "no-free-slot");
+    writer.close();
+    EXPECT_GT(table.put("a", "2"), 0);
 }
 
 TEST_F(TableVerbs, read_hands_the_value_in_place) {
@@ -353,6 +417,38 @@ TEST_F(TableVerbs, an_entry_finds_its_key_wherever_it_lies) {
     EXPECT_EQ(table.get("b"), "in its cell");
 }
 
+TEST_F(TableVerbs, a_removed_key_leaves_no_older_value_in_its_cell) {
+    Table table = Table::create("t", options());
+    const flyring::detail::TableFile file = tables::raw("t");
+    const flyring::detail::TableChanges changes(file);
+    const auto seq = [&](std::int64_t version) {
+        return flyring::detail::word_at<std::int64_t>(changes.view().body(0, version), flyring::layout::TABLE_BODY_SEQ);
+    };
+    const std::int64_t first = table.put("a", "1");
+    const std::int64_t second = table.put("a", "2");
+    EXPECT_EQ(*seq(first), first);
+    table.remove("a");
+    EXPECT_EQ(*changes.view().version(0) >> 1, 3);
+    EXPECT_EQ(*seq(first), *changes.view().version(0));
+    EXPECT_EQ(*seq(second), 0);
+    // As a writer leaves it that is killed between the tombstone and the stack: the next one does the rest.
+    const flyring::detail::HashedKey key(support::bytes("a").data(), 1);
+    *seq(second) = second;
+    *changes.top() = 0;
+    *changes.intent() = key.entry(0);
+    *changes.intent_size() = 1;
+    table.remove("none");
+    EXPECT_EQ(*seq(second), 0);
+    EXPECT_EQ(*changes.top(), 1U);
+    EXPECT_EQ(table.size(), 0U);
+    // One that is killed behind the stack has done it all, and the cell is not freed twice.
+    *changes.intent() = key.entry(0);
+    *changes.intent_size() = 1;
+    table.remove("none");
+    EXPECT_EQ(*changes.top(), 1U);
+    EXPECT_EQ(*changes.next(0), 0U);
+}
+
 TEST_F(TableVerbs, a_full_table_is_no_space_until_a_key_is_removed) {
     Table table = Table::create("t", options(5));
     for (int i = 0; i < 5; ++i) table.put(std::to_string(i), "x");
@@ -396,7 +492,6 @@ TEST_F(TableVerbs, a_writer_holds_the_slot_until_it_is_closed) {
         EXPECT_EQ(error.owners()[0].pid, ::getpid());
     }
     EXPECT_EQ(code_of([&] { other.writer(); }), "no-free-slot");
-    EXPECT_EQ(code_of([&] { table.put("a", "2", 1ms); }), "no-free-slot");
     EXPECT_TRUE(other.stats().written);
     EXPECT_EQ(other.stats().writer.name, "feed");
     EXPECT_EQ(other.get("a"), "1");
@@ -484,16 +579,6 @@ TEST_F(TableVerbs, two_threads_put_through_one_table) {
     EXPECT_EQ(table.get("n"), "1000");
 }
 
-TEST_F(TableVerbs, a_writer_that_one_thread_uses_is_two_threads_for_another) {
-    Table table = Table::create("t", options());
-    table.put("a", "1");
-    TableWriter writer = table.writer();
-    std::string code;
-    writer.update("a", [&](std::string&) { code = code_of([&] { writer.put("a", "2"); }); });
-    EXPECT_EQ(code, "two-threads");
-    EXPECT_GT(writer.put("a", "3"), 0);
-}
-
 TEST_F(TableVerbs, stats_tell_of_the_index_and_its_rebuild) {
     Table table = Table::create("t", options(10));  // 16 entries
     for (int i = 0; i < 10; ++i) table.put(std::to_string(i), "x");
@@ -512,6 +597,34 @@ TEST_F(TableVerbs, stats_tell_of_the_index_and_its_rebuild) {
     for (int i = 0; i < 10 && table.stats().rebuild != 0; ++i) writer.put("new 0", "x");
     EXPECT_EQ(table.stats().rebuild, 0);
     EXPECT_EQ(table.stats().filled, 10);
+}
+
+TEST_F(TableVerbs, stats_need_read_permission_only_and_work_before_a_recovery) {
+    flyring::TableOptions asked = options(10);
+    asked.checked = true;
+    Table table = Table::create("t", asked);
+    table.put("a", "1");
+    TableWriter writer = table.writer("feed");
+    const flyring::detail::TableFile file = tables::raw("t");
+    std::filesystem::permissions(table_file("t"), std::filesystem::perms::owner_read);
+    flyring::detail::TableInEnvironment later;
+    later.environment.boot_id = flyring::detail::new_uuid();
+    flyring::OpenTableOptions opening;
+    opening.read_only = true;
+    const Table reader = later.open("t", opening);
+    EXPECT_EQ(code_of([&] { reader.get("a"); }), "needs-recovery");
+    EXPECT_EQ(reader.stats().size, 1);
+    EXPECT_EQ(reader.stats().capacity, 10U);
+    EXPECT_EQ(reader.stats().writer.name, "feed");
+    EXPECT_EQ(reader.stats().writer.pid, ::getpid());
+    EXPECT_TRUE(reader.stats().written);
+    writer.close();
+    EXPECT_FALSE(reader.stats().written);
+    for (const std::uint64_t word : {flyring::layout::TABLE_CONTROL_SIZE, flyring::layout::TABLE_CONTROL_FILLED,
+                                     flyring::layout::TABLE_CONTROL_REBUILD, flyring::layout::TABLE_CONTROL_DAMAGED}) {
+        *flyring::detail::word_at<std::int64_t>(file.control(), word) = -7;
+    }
+    EXPECT_EQ(reader.stats().size + reader.stats().filled + reader.stats().rebuild + reader.stats().damaged, 0);
 }
 
 TEST(TableCells, a_cell_that_would_cross_1_gib_is_never_used) {

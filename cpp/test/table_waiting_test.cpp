@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "faults.hpp"
 #include "tables.hpp"
 
 // Sleeping until a key or the table has changed (spec/table.md 8).
@@ -123,6 +124,63 @@ TEST_F(TableWaiting, a_single_put_wakes_and_says_so_in_the_slot) {
     EXPECT_EQ(*file.slot().wakes(), 0);
 }
 
+TEST_F(TableWaiting, a_single_change_opens_the_slot_of_a_writer_that_closed_it) {
+    const flyring::detail::TableFile file = tables::raw("t");
+    table.writer("feed").close();
+    EXPECT_EQ(*file.slot().closed(), 1);
+    table.put("a", "1");
+    EXPECT_EQ(*file.slot().closed(), 0);
+    EXPECT_EQ(*file.slot().wakes(), 2);
+    EXPECT_EQ(file.slot().name(), "feed");  // the rest of the slot is the last held writer's
+}
+
+TEST_F(TableWaiting, a_sleeper_looks_each_millisecond_only_while_the_slot_has_an_owner_that_does_not_wake) {
+    table.put("a", "1");
+    const auto longest = [&] {  // of the first sleep
+        std::int64_t slept = 0;
+        const faults::Hook see([&](const faults::Call& call) {
+            if (std::string(call.name) == "futex" && slept == 0 && call.until != 0) {
+                slept = call.until - flyring::detail::clock_ns(CLOCK_MONOTONIC);
+            }
+            return 0;
+        });
+        EXPECT_EQ(code_of([&] { table.wait_changed("b", 0, 20ms); }), "timed-out");
+        return std::chrono::nanoseconds(slept);
+    };
+    EXPECT_GT(longest(), 10ms);
+    flyring::OpenTableOptions opening;
+    opening.wake = false;
+    Table silent = Table::open("t", opening);
+    silent.put("a", "2");
+    EXPECT_LE(longest(), 1ms);
+    EXPECT_GT(longest(), 0ms);
+    silent.writer().close();
+    EXPECT_GT(longest(), 10ms);
+}
+
+TEST_F(TableWaiting, an_insert_and_a_remove_wake_when_the_size_is_right) {
+    const flyring::detail::TableFile file = tables::raw("t");
+    auto* const size = flyring::detail::word_at<std::int64_t>(file.control(), flyring::layout::TABLE_CONTROL_SIZE);
+    auto* const intent = flyring::detail::word_at<std::uint64_t>(file.control(), flyring::layout::TABLE_CONTROL_INTENT);
+    auto* const asleep = flyring::detail::word_at<std::uint32_t>(
+        file.mapping.data(), tables::cell_offset(file, 0) + flyring::layout::TABLE_CELL_ASLEEP);
+    const auto sizes = [&](auto change) {  // at each wake
+        *asleep = *file.data().asleep = 1;
+        std::vector<std::int64_t> seen;
+        const faults::Hook see([&](const faults::Call& call) {
+            if (std::string(call.name) == "futex") seen.push_back(*intent == 0 ? *size : -1);
+            return 0;
+        });
+        change();
+        return seen;
+    };
+    const std::vector<std::int64_t> one{1, 1};
+    const std::vector<std::int64_t> none{0, 0};
+    EXPECT_EQ(sizes([&] { table.put("a", "1"); }), one);
+    EXPECT_EQ(sizes([&] { table.put("a", "2"); }), one);
+    EXPECT_EQ(sizes([&] { table.remove("a"); }), none);
+}
+
 TEST_F(TableWaiting, sleepers_set_the_bit_and_a_put_clears_it) {
     const std::int64_t first = table.put("a", "1");
     const flyring::detail::TableFile file = tables::raw("t");
@@ -143,6 +201,10 @@ TEST_F(TableWaiting, a_new_held_writer_wakes_those_that_wait_for_the_table) {
     writer.close();
     table.put("a", "1");  // a single put has no news
     EXPECT_EQ(support::peek<std::uint32_t>(table_file("t"), sequence), 1U);
+    flyring::OpenTableOptions opening;
+    opening.wake = false;
+    Table::open("t", opening).put("a", "2");  // the sleepers must look more often from now on
+    EXPECT_EQ(support::peek<std::uint32_t>(table_file("t"), sequence), 2U);
 }
 
 TEST_F(TableWaiting, a_close_ends_waits) {

@@ -138,9 +138,11 @@ typedef enum {
     CHANGE_LOST, /* another epoch: nothing was changed */
     CHANGE_FULL, /* no space: nothing was changed */
     CHANGE_CORRUPT, /* corrupt table: nothing was changed */
+    CHANGE_UNSYNCED, /* the disk did not take the control section (errno): nothing was changed */
 } change_result;
 
 #define ANY_VERSION INT64_C(-1)
+#define TABLE_MOST_STAMP ((INT64_C(1) << 62) - 2) /* 10 */
 /* Put a value (4). expected: the version that the key must have, 0: it must be absent, or ANY_VERSION. */
 change_result table_put(table_change *change, const table_key *key, const void *value, int32_t length,
                         int64_t expected);
@@ -149,21 +151,24 @@ change_result table_remove(table_change *change, const table_key *key);
 change_result table_remove_cell(table_change *change, int64_t cell);
 /* Take 3 and 4, under the slot's lock; `held`: of a writer that holds the slot, which wakes all. Sets the epoch. */
 change_result table_take(table_change *change, bool held);
-/* Store `clean`, and write the control section to the disk. */
-void table_set_clean(const table_map *map, int32_t clean);
-void table_sync_control(const table_map *map);
+/* Store `clean`, and write the control section to the disk. False with errno. */
+bool table_set_clean(const table_map *map, int32_t clean);
+bool table_sync_control(const table_map *map);
+/* Put a cell on the stack of free cells (remove 4). */
+void table_free_cell(const table_map *map, int64_t cell);
 
 /* Recovery and copies (table_recover.c) */
 
 /* The state of a recovery (9), which goes on where it was stopped. */
 typedef struct {
     const table_map *map;
-    int phase; /* 0: decides, 1: makes the index, 2: has ended */
+    int phase; /* 0: bodies and index, 1: the stack, 2: has ended */
     int64_t at; /* the next cell */
     int64_t stamp; /* the largest */
-    int64_t end; /* behind the last cell that had a good body */
-    int64_t filled, size, damaged;
-    uint32_t top;
+    int64_t end; /* behind the last cell whose version is not 0 */
+    int64_t size, damaged;
+    const char *wrong; /* why it cannot be recovered; NULL: it can */
+    int error; /* errno if the disk did not take it; 0: it did */
 } table_recovery;
 
 /* Do the next `cells` cells. Returns whether it has ended, but for the boot id. */

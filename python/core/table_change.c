@@ -11,7 +11,6 @@
 #define SET64(name, value) STORE64_RELAXED(map->control + (name), value)
 #define WORD32(name) ((uint32_t)LOAD32_RELAXED(map->control + (name)))
 #define SET32(name, value) STORE32_RELAXED(map->control + (name), value)
-#define MOST_STAMP (INT64_C(1) << 62)
 
 static change_result corrupt(table_change *change, int64_t cell, const char *reason)
 {
@@ -20,18 +19,20 @@ static change_result corrupt(table_change *change, int64_t cell, const char *rea
     return CHANGE_CORRUPT;
 }
 
-void table_sync_control(const table_map *map)
+bool table_sync_control(const table_map *map)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (size_t)(map->control - map->base) / page * page;
-    msync(map->base + begin, (size_t)(map->control - map->base) + TABLE_CONTROL_LENGTH - begin, MS_SYNC);
+    return msync(map->base + begin, (size_t)(map->control - map->base) + TABLE_CONTROL_LENGTH - begin, MS_SYNC) == 0;
 }
 
-void table_set_clean(const table_map *map, int32_t clean)
+bool table_set_clean(const table_map *map, int32_t clean)
 {
     SET32(TABLE_CONTROL_CLEAN, clean != 0 ? 1 : 2);
-    table_sync_control(map);
+    if (!table_sync_control(map))
+        return false;
     if (clean == 0) /* not before 2 is synced: this process may be killed there (take 2) */
         SET32(TABLE_CONTROL_CLEAN, 0);
+    return true;
 }
 
 uint32_t body_crc(const uint8_t *key, int32_t key_length, int64_t seq, const void *value, int32_t length)
@@ -181,8 +182,12 @@ static bool is_live(const table_map *map, int64_t number)
     return version > 0 && LOAD32_RELAXED(body_at(map, cell, version) + TABLE_BODY_LENGTH) >= 0;
 }
 
-static void push(const table_map *map, int64_t cell)
+/* Free a cell that is not live, and that no entry leads to (remove 4). */
+void table_free_cell(const table_map *map, int64_t cell)
 {
+    uint8_t *at = cell_at(map, cell);
+    int64_t version = LOAD64_RELAXED(at + TABLE_CELL_VERSION);
+    STORE64_RELAXED(body_at(map, at, ~version) + TABLE_BODY_SEQ, 0); /* else a removal that was synced is undone */
     STORE32_RELAXED(cell_at(map, cell) + TABLE_CELL_NEXT, WORD32(TABLE_CONTROL_TOP));
     STORE32_RELEASE(map->control + TABLE_CONTROL_TOP, (uint32_t)(cell + 1)); /* remove 4: behind next */
 }
@@ -196,11 +201,27 @@ static int64_t next_usable(const table_map *map, int64_t cell)
     return cell;
 }
 
-/* The stamp, checked; -1: corrupt. */
-static int64_t stamp_of(const table_map *map)
+static change_result check_stamp(table_change *change)
 {
-    int64_t stamp = WORD64(TABLE_CONTROL_STAMP), changed = WORD64(TABLE_CONTROL_CHANGED);
-    return stamp >= 0 && stamp < MOST_STAMP && changed >= 0 && changed <= MOST_STAMP ? stamp : -1;
+    const table_map *map = change->map;
+    int64_t stamp = WORD64(TABLE_CONTROL_STAMP);
+    if (LIKELY(stamp >= 0 && stamp <= TABLE_MOST_STAMP))
+        return CHANGE_DONE;
+    return corrupt(change, -1, "its stamp is not the number of a change");
+}
+
+/* Check the top of the stack of free cells (10). */
+static change_result check_top(table_change *change)
+{
+    const table_map *map = change->map;
+    int64_t top = WORD32(TABLE_CONTROL_TOP), fresh = WORD32(TABLE_CONTROL_FRESH);
+    if (top == 0)
+        return CHANGE_DONE;
+    if (top > fresh || fresh > map->cells || !cell_is_usable(map, top - 1))
+        return corrupt(change, -1, "the top of the stack of free cells is not a cell that was used");
+    if (is_live(map, top - 1))
+        return corrupt(change, top - 1, "it is free, and holds a key");
+    return CHANGE_DONE;
 }
 
 /* Write a value, or a removal (length -1), up to write 5. key: of an insert, else NULL. */
@@ -268,11 +289,7 @@ static change_result begin_change(table_change *change)
     const table_map *map = change->map;
     if (UNLIKELY(LOAD64_RELAXED(map->control + TABLE_CONTROL_SLOT + PUBLISHER_SLOT_EPOCH) != change->epoch))
         return CHANGE_LOST;
-    if (UNLIKELY(stamp_of(map) < 0))
-        return corrupt(change, -1, "its stamp, or changed, is not the number of a change");
-    if (UNLIKELY(WORD32(TABLE_CONTROL_CLEAN) != 0))
-        table_set_clean(map, 0); /* take 2: before the first change */
-    return CHANGE_DONE;
+    return check_stamp(change);
 }
 
 static change_result find_own(table_change *change, const table_key *key, table_reading *reading, bool *there)
@@ -298,12 +315,13 @@ static change_result insert(table_change *change, const table_key *key, const vo
     int64_t next = 0, size = WORD64(TABLE_CONTROL_SIZE);
     if (fresh > map->cells || (fresh < map->cells && !cell_is_usable(map, fresh)))
         return corrupt(change, -1, "fresh is not a cell");
-    if (top > 0 && (cell >= fresh || !cell_is_usable(map, cell)))
-        return corrupt(change, -1, "the top of the stack of free cells is not a cell that was used");
+    change_result result = check_top(change);
+    if (result != CHANGE_DONE)
+        return result;
     if (cell == map->cells)
         return CHANGE_FULL;
     if (is_live(map, cell))
-        return corrupt(change, cell, "it is free, and holds a key");
+        return corrupt(change, cell, "it was never used, and holds a key");
     if (top > 0) {
         next = (uint32_t)LOAD32_RELAXED(cell_at(map, cell) + TABLE_CELL_NEXT);
         if (next > 0 && (next > fresh || !cell_is_usable(map, next - 1)))
@@ -356,7 +374,7 @@ static change_result remove_found(table_change *change, const table_key *key, in
 {
     const table_map *map = change->map;
     change_result result = begin_change(change);
-    if (result != CHANGE_DONE)
+    if (result != CHANGE_DONE || (result = check_top(change)) != CHANGE_DONE)
         return result;
     int64_t size = WORD64(TABLE_CONTROL_SIZE);
     uint64_t entry = entry_make(key->fingerprint, cell);
@@ -364,7 +382,7 @@ static change_result remove_found(table_change *change, const table_key *key, in
     STORE64_RELEASE(map->control + TABLE_CONTROL_INTENT, entry);
     write_cell(change, cell, NULL, NULL, TABLE_REMOVED); /* remove 2 */
     bury(map, entry); /* remove 3 */
-    push(map, cell); /* remove 4 */
+    table_free_cell(map, cell); /* remove 4 */
     store_changed(map);
     SET64(TABLE_CONTROL_SIZE, (int64_t)((uint64_t)size - 1)); /* remove 5 */
     STORE64_RELEASE(map->control + TABLE_CONTROL_INTENT, 0);
@@ -413,11 +431,12 @@ static change_result finish_intent(table_change *change, uint64_t intent)
         SET64(TABLE_CONTROL_SIZE, size);
         return CHANGE_DONE;
     }
-    if (WORD32(TABLE_CONTROL_TOP) > fresh || fresh > map->cells)
-        return corrupt(change, -1, "the stack of free cells, or fresh, is not valid");
+    change_result result = check_top(change);
+    if (result != CHANGE_DONE)
+        return result;
     bury(map, intent);
     if (WORD32(TABLE_CONTROL_TOP) != (uint32_t)(cell + 1) && cell < fresh)
-        push(map, cell);
+        table_free_cell(map, cell);
     SET64(TABLE_CONTROL_SIZE, (int64_t)((uint64_t)size - 1));
     return CHANGE_DONE;
 }
@@ -427,20 +446,18 @@ change_result table_take(table_change *change, bool held)
     const table_map *map = change->map;
     uint8_t *slot = map->control + TABLE_CONTROL_SLOT;
     int64_t epoch = LOAD64_RELAXED(slot + PUBLISHER_SLOT_EPOCH);
+    if (UNLIKELY(WORD32(TABLE_CONTROL_CLEAN) != 0) && !table_set_clean(map, 0)) /* take 2 */
+        return CHANGE_UNSYNCED;
     change->epoch = epoch >= 0 && epoch < MAX_EPOCH ? epoch + 1 : 1; /* channel.md 9 */
     STORE32_RELAXED(slot + PUBLISHER_SLOT_CLOSED, 0);
     STORE64_RELAXED(slot + PUBLISHER_SLOT_WAKES, change->wakes ? change->epoch : 0);
     STORE64_RELEASE(slot + PUBLISHER_SLOT_EPOCH, change->epoch); /* take 3 */
-    if (stamp_of(map) < 0)
-        return corrupt(change, -1, "its stamp, or changed, is not the number of a change");
+    change_result result = check_stamp(change);
     uint64_t intent = (uint64_t)WORD64(TABLE_CONTROL_INTENT);
-    if (UNLIKELY(intent != 0)) {
-        if (WORD32(TABLE_CONTROL_CLEAN) != 0)
-            table_set_clean(map, 0);
-        change_result result = finish_intent(change, intent);
-        if (result != CHANGE_DONE)
-            return result;
-    }
+    if (UNLIKELY(result == CHANGE_DONE && intent != 0))
+        result = finish_intent(change, intent);
+    if (result != CHANGE_DONE)
+        return result;
     bool told = WORD64(TABLE_CONTROL_CHANGED) == WORD64(TABLE_CONTROL_STAMP);
     if (!told)
         store_changed(map); /* take 4 */

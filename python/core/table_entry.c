@@ -136,7 +136,7 @@ static PyObject *entry_put(Entry *self, PyObject *given)
     PyObject *result = NULL;
     if (self->writer == NULL)
         return raise_error("InvalidArgumentError", "(ss)", "entry", "it only reads: make it from a TableWriter");
-    if (!writer_usable(self->writer) || !value_given(self->table, given, &value))
+    if (!writer_may_change(self->writer) || !value_given(self->table, given, &value))
         return NULL;
     if (writer_usable(self->writer)) {
         table_change *change = &self->writer->change;

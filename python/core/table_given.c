@@ -4,6 +4,8 @@
 #include "sbe/sbe.h"
 #include "table_types.h"
 
+#include <errno.h>
+
 static bool too_large(Py_ssize_t length, int32_t limit, const char *what)
 {
     raise_error("MessageTooLargeError", "(nis)", length, (int)limit, what);
@@ -139,6 +141,8 @@ PyObject *change_raise(Table *self, change_result result, const table_change *ch
         return PyLong_FromLong(0);
     case CHANGE_LOST:
         return raise_error("SlotLostError", "(si)", "writer", 0);
+    case CHANGE_UNSYNCED:
+        return raise_error("IoError", "(siO)", "msync", errno, self->path);
     case CHANGE_FULL:
         return raise_error("NoSpaceError", "(Oiis)", self->path, 1, 0, "keys");
     default:

@@ -21,24 +21,31 @@ static bool same_key(const uint8_t *at, const table_key *key)
     return (word & (int64_t)(UINT64_MAX >> (8 * (8 - (key->length - i))))) == wanted;
 }
 
+/* Whether the time for a read has passed, which has begun again. *began: 0 at first. */
+static COLD bool is_over(int64_t *began)
+{
+    int64_t now = now_ns();
+    *began = *began == 0 ? now : *began;
+    pause_cpu();
+    return now - *began > TABLE_READ_LIMIT;
+}
+
 table_result table_read(const table_map *map, int64_t number, const table_key *key, table_reading *reading)
 {
     uint8_t *cell = cell_at(map, number);
     int64_t began = 0;
     reading->cell = number;
     for (int tries = 0;; tries++) {
-        if (UNLIKELY(tries > 0 && (reading->slow || tries % TRIES_BEFORE_CLOCK == 0))) {
-            int64_t now = now_ns();
-            began = began == 0 ? now : began;
-            if (now - began > TABLE_READ_LIMIT)
-                return TABLE_BUSY;
-            pause_cpu();
-        }
+        if (UNLIKELY(tries > 0 && (reading->slow || tries % TRIES_BEFORE_CLOCK == 0)) && is_over(&began))
+            return TABLE_BUSY;
         int64_t version = LOAD64_ACQUIRE(cell + TABLE_CELL_VERSION); /* read 1; pairs with write 5 */
         if (version <= 0)
             return TABLE_ABSENT;
         uint8_t *body = body_at(map, cell, version);
-        if (LOAD64_ACQUIRE(body + TABLE_BODY_SEQ) != version) /* read 2; pairs with write 4 and 5 */
+        int64_t seq = LOAD64_ACQUIRE(body + TABLE_BODY_SEQ); /* read 2; pairs with write 4 and 5 */
+        if (UNLIKELY(seq < 0))
+            return TABLE_ABSENT; /* 10 */
+        if (seq != version)
             continue;
         int32_t key_length = LOAD32_RELAXED(cell + TABLE_CELL_KEY_LENGTH); /* read 3 */
         bool same = key == NULL || (key_length == key->length && same_key(cell + TABLE_CELL_KEY, key));
@@ -53,10 +60,12 @@ table_result table_read(const table_map *map, int64_t number, const table_key *k
         FENCE_ACQUIRE();
         if (UNLIKELY(LOAD64_RELAXED(body + TABLE_BODY_SEQ) != version)) /* read 4 */
             continue;
-        if (!valid_key || length < TABLE_REMOVED || length > map->value_bytes)
+        if (!valid_key)
             return TABLE_CORRUPT;
         if (!same || length == TABLE_REMOVED)
             return TABLE_ABSENT;
+        if (length < 0 || length > map->value_bytes)
+            return TABLE_CORRUPT;
         reading->version = version;
         reading->key_length = key_length;
         reading->length = length;
@@ -66,7 +75,7 @@ table_result table_read(const table_map *map, int64_t number, const table_key *k
 
 table_result table_find(const table_map *map, const table_key *key, table_reading *reading)
 {
-    for (;;) {
+    for (int64_t began = 0;;) {
         int64_t generation = LOAD64_ACQUIRE(map->control + TABLE_CONTROL_GENERATION); /* find 1; rebuild 3 */
         const uint8_t *copy = map->index[generation & 1];
         int64_t at = entry_home(map, key->fingerprint);
@@ -84,6 +93,10 @@ table_result table_find(const table_map *map, const table_key *key, table_readin
         FENCE_ACQUIRE();
         if (LIKELY(LOAD64_RELAXED(map->control + TABLE_CONTROL_GENERATION) == generation)) /* find 5 */
             return TABLE_ABSENT;
+        if (is_over(&began)) {
+            reading->cell = -1;
+            return TABLE_BUSY;
+        }
     }
 }
 

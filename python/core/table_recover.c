@@ -3,6 +3,8 @@
    or reads these words meanwhile. */
 #include "table.h"
 
+#include <errno.h>
+
 #define WORD64(name) LOAD64_RELAXED(map->control + (name))
 #define SET64(name, value) STORE64_RELAXED(map->control + (name), value)
 #define SET32(name, value) STORE32_RELAXED(map->control + (name), value)
@@ -38,8 +40,8 @@ static void clear_cell(const table_map *map, uint8_t *cell)
     STORE64_RELAXED(body_at(map, cell, 1) + TABLE_BODY_SEQ, 0);
 }
 
-/* Recover 2: the version of a cell is that of its body that counts. */
-static void decide(table_recovery *self, uint8_t *cell)
+/* Recover 1 and 2: the version of a cell is that of its body that counts. Returns whether it is not 0. */
+static bool decide(table_recovery *self, uint8_t *cell)
 {
     const table_map *map = self->map;
     int64_t version = LOAD64_RELAXED(cell + TABLE_CELL_VERSION), chosen = 0;
@@ -51,11 +53,17 @@ static void decide(table_recovery *self, uint8_t *cell)
     }
     if (chosen != 0) {
         STORE64_RELAXED(cell + TABLE_CELL_VERSION, chosen);
-        self->end = self->at + 1;
-        return;
+        return true;
     }
     self->damaged += version != 0;
     clear_cell(map, cell); /* recover 3 */
+    return false;
+}
+
+static bool is_removed(const table_map *map, uint8_t *cell)
+{
+    int64_t version = LOAD64_RELAXED(cell + TABLE_CELL_VERSION);
+    return version <= 0 || LOAD32_RELAXED(body_at(map, cell, version) + TABLE_BODY_LENGTH) < 0;
 }
 
 /* The live cell of the new index that has this key; -1: none. `place`: the empty entry at the end of the search; -1:
@@ -79,109 +87,109 @@ static int64_t cell_with(const table_map *map, int copy, const table_key *key, i
     return -1;
 }
 
-static void push(table_recovery *self, int64_t number)
-{
-    STORE32_RELAXED(cell_at(self->map, number) + TABLE_CELL_NEXT, self->top);
-    self->top = (uint32_t)(number + 1);
-}
-
-static int current(const table_map *map)
-{
-    return (int)(WORD64(TABLE_CONTROL_GENERATION) & 1);
-}
-
-/* Recover 3 and 4: enter a cell into the index, or free it. */
+/* Recover 3 and 4: enter a live cell into the index. */
 static void enter(table_recovery *self, int64_t number, uint8_t *cell)
 {
     const table_map *map = self->map;
-    int64_t version = LOAD64_RELAXED(cell + TABLE_CELL_VERSION), place;
+    int64_t place;
     table_key key;
-    if (number >= self->end)
-        return; /* it stays fresh */
-    if (version == 0 || LOAD32_RELAXED(body_at(map, cell, version) + TABLE_BODY_LENGTH) == TABLE_REMOVED) {
-        push(self, number);
-        return;
-    }
-    if (!key_of(map, cell, &key)) { /* another process has changed it since `decide` */
+    int64_t other = key_of(map, cell, &key) ? cell_with(map, 0, &key, &place) : -1;
+    if (other < 0 && place < 0) { /* another process has changed it since `decide` */
         clear_cell(map, cell);
-        push(self, number);
         return;
     }
-    int64_t other = cell_with(map, current(map), &key, &place);
-    if (other < 0 && place < 0) { /* more cells than the index can hold: only in a hostile file */
-        clear_cell(map, cell);
-        push(self, number);
+    if (other < 0) {
+        STORE64_RELAXED(map->index[0] + 8 * place, entry_make(key.fingerprint, number));
+        self->size++;
         return;
     }
-    if (other >= 0) { /* recover 3: one cell a key */
-        if (LOAD64_RELAXED(cell_at(map, other) + TABLE_CELL_VERSION) > version) {
-            clear_cell(map, cell);
-            push(self, number);
+    if (LOAD64_RELAXED(cell_at(map, other) + TABLE_CELL_VERSION) > LOAD64_RELAXED(cell + TABLE_CELL_VERSION)) {
+        clear_cell(map, cell); /* recover 3: one cell a key */
+        return;
+    }
+    clear_cell(map, cell_at(map, other));
+    int64_t at = entry_home(map, key.fingerprint);
+    uint64_t old = entry_make(key.fingerprint, other);
+    for (int64_t looked = 0; looked < map->entries; looked++, at = entry_next(map, at)) {
+        if ((uint64_t)LOAD64_RELAXED(map->index[0] + 8 * at) == old) {
+            STORE64_RELAXED(map->index[0] + 8 * at, entry_make(key.fingerprint, number));
             return;
         }
-        clear_cell(map, cell_at(map, other));
-        push(self, other);
-        int64_t at = entry_home(map, key.fingerprint);
-        uint64_t old = entry_make(key.fingerprint, other);
-        for (int64_t looked = 0; looked < map->entries; looked++, at = entry_next(map, at)) {
-            if ((uint64_t)LOAD64_RELAXED(map->index[current(map)] + 8 * at) == old) {
-                STORE64_RELAXED(map->index[current(map)] + 8 * at, entry_make(key.fingerprint, number));
-                return;
-            }
-        }
-        return;
     }
-    STORE64_RELAXED(map->index[current(map)] + 8 * place, entry_make(key.fingerprint, number));
-    self->filled++;
-    self->size++;
 }
 
-/* Recover 4: the words of the control section. */
+static void begin(table_recovery *self)
+{
+    const table_map *map = self->map;
+    int64_t stamp = WORD64(TABLE_CONTROL_STAMP);
+    self->stamp = stamp >= 0 && stamp <= TABLE_MOST_STAMP ? stamp : 0;
+    for (int copy = 0; copy < 2; copy++) {
+        for (int64_t at = 0; at < map->entries; at++)
+            STORE64_RELAXED(map->index[copy] + 8 * at, 0);
+    }
+    SET64(TABLE_CONTROL_GENERATION, 0);
+    SET64(TABLE_CONTROL_REBUILD, 0);
+}
+
+/* Recover 4: `fresh` and an empty stack; the cells are pushed from the last one on. */
+static void begin_stack(table_recovery *self)
+{
+    const table_map *map = self->map;
+    int64_t end = map->cells;
+    while (end > 0 &&
+           (!cell_is_usable(map, end - 1) || LOAD64_RELAXED(cell_at(map, end - 1) + TABLE_CELL_VERSION) == 0))
+        end--;
+    self->end = end;
+    while (end < map->cells && !cell_is_usable(map, end))
+        end++;
+    SET32(TABLE_CONTROL_FRESH, (uint32_t)end);
+    SET32(TABLE_CONTROL_TOP, 0);
+}
+
+/* Recover 4 and 5: the other words of the control section. */
 static void store_control(table_recovery *self)
 {
     const table_map *map = self->map;
-    int copy = current(map);
-    int64_t fresh = self->end;
-    while (fresh < map->cells && !cell_is_usable(map, fresh))
-        fresh++;
-    SET32(TABLE_CONTROL_TOP, self->top);
-    SET32(TABLE_CONTROL_FRESH, (uint32_t)fresh);
-    SET64(copy == 0 ? TABLE_CONTROL_FILLED : TABLE_CONTROL_FILLED_OTHER, self->filled);
-    SET64(copy == 0 ? TABLE_CONTROL_FILLED_OTHER : TABLE_CONTROL_FILLED, 0);
+    SET64(TABLE_CONTROL_FILLED, self->size);
+    SET64(TABLE_CONTROL_FILLED_OTHER, 0);
     SET64(TABLE_CONTROL_SIZE, self->size);
-    SET64(TABLE_CONTROL_REBUILD, 0);
     SET64(TABLE_CONTROL_INTENT, 0);
+    SET64(TABLE_CONTROL_INTENT_SIZE, 0);
     SET64(TABLE_CONTROL_DAMAGED, self->damaged);
-    int64_t stamp = self->stamp < (INT64_C(1) << 61) ? self->stamp + TABLE_RECOVERY_JUMP : self->stamp;
+    int64_t stamp = self->stamp + TABLE_RECOVERY_JUMP;
     SET64(TABLE_CONTROL_STAMP, stamp);
     STORE64_RELEASE(map->control + TABLE_CONTROL_CHANGED, stamp);
-    table_sync_control(map); /* recover 5 */
+    if (!table_sync_control(map))
+        self->error = errno;
 }
 
 bool table_recover_some(table_recovery *self, int64_t cells)
 {
     const table_map *map = self->map;
-    if (self->phase == 0 && self->at == 0) {
-        int64_t stamp = WORD64(TABLE_CONTROL_STAMP);
-        self->stamp = stamp >= 0 && stamp < (INT64_C(1) << 62) ? stamp : 0;
+    if (self->phase == 0 && self->at == 0)
+        begin(self);
+    for (; self->phase == 0 && cells > 0; cells--) {
+        uint8_t *cell = cell_at(map, self->at);
+        if (cell_is_usable(map, self->at) && decide(self, cell) && !is_removed(map, cell))
+            enter(self, self->at, cell);
+        if (++self->at == map->cells) {
+            if (self->stamp > TABLE_MOST_STAMP - TABLE_RECOVERY_JUMP) {
+                self->wrong = "its stamp has reached the end";
+                return true;
+            }
+            self->phase = 1;
+            begin_stack(self);
+            self->at = self->end;
+        }
     }
-    for (; self->phase < 2 && cells > 0; cells--) {
-        if (self->at < map->cells && cell_is_usable(map, self->at)) {
-            uint8_t *cell = cell_at(map, self->at);
-            if (self->phase == 0)
-                decide(self, cell);
-            else
-                enter(self, self->at, cell);
-        }
-        if (++self->at < map->cells)
-            continue;
-        self->at = 0;
-        if (self->phase++ == 0) {
-            for (int64_t at = 0; at < map->entries; at++)
-                STORE64_RELAXED(map->index[current(map)] + 8 * at, 0);
-        } else {
-            store_control(self);
-        }
+    for (; self->phase == 1 && self->at > 0 && cells > 0; cells--) {
+        int64_t number = --self->at;
+        if (cell_is_usable(map, number) && is_removed(map, cell_at(map, number)))
+            table_free_cell(map, number);
+    }
+    if (self->phase == 1 && self->at == 0) {
+        store_control(self);
+        self->phase = 2;
     }
     return self->phase == 2;
 }

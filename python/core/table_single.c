@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One change that takes the writer's slot for itself, and gives it back (spec/table.md 5.1). */
+#include "arguments.h"
 #include "table_types.h"
 
 #define SLOT_RETRY_NS 1000000 /* take 1 */
@@ -54,26 +55,33 @@ static int prepare(Table *self)
     Memory *before = self->memory;
     bool good = true;
     self->changing = true;
-    if (UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0))
-        good = table_call(self, "_check_replaced");
+    if (UNLIKELY(table_has_successor(self)))
+        good = table_call(self, "_settle_successor");
     if (good && self->memory == before)
         good = table_call(self, "_renew_boot");
     self->changing = false;
     return !good || !table_is_open(self) ? -1 : self->memory == before;
 }
 
+bool single_allowed(Table *self)
+{
+    if (UNLIKELY(!table_is_open(self) || !table_no_handler(self, true)))
+        return false;
+    if (UNLIKELY(self->changing))
+        raise_error("TwoThreadsError", "(s)", "table");
+    else if (UNLIKELY(!self->writable))
+        raise_error("AccessDeniedError", "(Os)", self->path, "the table was opened for reading only");
+    else if (UNLIKELY(self->held > 0))
+        raise_error("BusyError", "(Oii)", Py_None, 0, 1);
+    else
+        return true;
+    return false;
+}
+
 bool single_begin(Table *self, int64_t timeout, table_change *change)
 {
-    if (!table_is_open(self))
+    if (!single_allowed(self))
         return false;
-    if (self->changing) {
-        raise_error("TwoThreadsError", "(s)", "table");
-        return false;
-    }
-    if (!self->writable) {
-        raise_error("AccessDeniedError", "(Os)", self->path, "the table was opened for reading only");
-        return false;
-    }
     if (UNLIKELY(self->wakes && !self->registered))
         self->registered = register_waker();
     for (;;) {
@@ -84,7 +92,7 @@ bool single_begin(Table *self, int64_t timeout, table_change *change)
             table_call(self, "_raise_no_free_slot");
             return false;
         }
-        bool special = !self->ready || LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0;
+        bool special = !self->renewed || table_has_successor(self);
         int prepared = UNLIKELY(special) ? prepare(self) : 1;
         if (prepared == 1)
             break;
@@ -105,4 +113,111 @@ bool single_begin(Table *self, int64_t timeout, table_change *change)
 void single_end(Table *self)
 {
     lock_release(self->lock, slot_lock(self));
+}
+
+/* The verbs */
+
+/* The time-out of a change: None, no limit, by default. */
+static bool parse_timeout(PyObject *seconds, int64_t *timeout)
+{
+    *timeout = WAIT_UNLIMITED;
+    return seconds == NULL || (*timeout = wait_timeout(seconds)) >= 0;
+}
+
+/* A put as a change of its own. */
+static PyObject *put(Table *self, PyObject *object, PyObject *given, int64_t expected, int64_t timeout)
+{
+    given_key key;
+    given_value value;
+    table_change change;
+    PyObject *result = NULL;
+    if (!table_is_open(self) || !key_given(self, object, &key))
+        return NULL;
+    if (value_given(self, given, &value)) {
+        if (single_begin(self, timeout, &change)) {
+            change_result done = table_put(&change, &key.key, value.bytes, value.length, expected);
+            single_end(self);
+            result = change_raise(self, done, &change);
+        }
+        value_done(&value);
+    }
+    key_done(&key);
+    return result;
+}
+
+static PyObject *remove_key(Table *self, PyObject *object, int64_t timeout)
+{
+    given_key key;
+    table_change change;
+    PyObject *result = NULL;
+    if (!table_is_open(self) || !key_given(self, object, &key))
+        return NULL;
+    if (single_begin(self, timeout, &change)) {
+        change_result done = table_remove(&change, &key.key);
+        single_end(self);
+        result = change_raise(self, done, &change);
+    }
+    key_done(&key);
+    return result;
+}
+
+PyObject *table_put_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "value", "timeout"};
+    const signature expected = {parameters, 3, 2};
+    PyObject *values[3] = {NULL, NULL, NULL};
+    int64_t timeout;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[2], &timeout))
+        return NULL;
+    return put(self, values[0], values[1], ANY_VERSION, timeout);
+}
+
+PyObject *table_put_if_absent(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "value", "timeout"};
+    const signature expected = {parameters, 3, 2};
+    PyObject *values[3] = {NULL, NULL, NULL};
+    int64_t timeout;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[2], &timeout))
+        return NULL;
+    return put(self, values[0], values[1], 0, timeout);
+}
+
+PyObject *table_compare_and_put(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "version", "value", "timeout"};
+    const signature expected = {parameters, 4, 3};
+    PyObject *values[4] = {NULL, NULL, NULL, NULL};
+    int64_t timeout, version;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[3], &timeout) ||
+        !table_parse_version(values[1], &version))
+        return NULL;
+    return put(self, values[0], values[2], version, timeout);
+}
+
+PyObject *table_remove_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"key", "timeout"};
+    const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL}, *version;
+    int64_t timeout;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[1], &timeout) ||
+        (version = remove_key(self, values[0], timeout)) == NULL)
+        return NULL;
+    PyObject *was_there = PyBool_FromLong(PyObject_IsTrue(version));
+    Py_DECREF(version);
+    return was_there;
+}
+
+int table_assign(Table *self, PyObject *object, PyObject *given)
+{
+    PyObject *version = given != NULL ? put(self, object, given, ANY_VERSION, WAIT_UNLIMITED)
+                                      : remove_key(self, object, WAIT_UNLIMITED);
+    if (version == NULL)
+        return -1;
+    bool absent = given == NULL && PyObject_IsTrue(version) == 0;
+    Py_DECREF(version);
+    if (absent)
+        PyErr_SetObject(PyExc_KeyError, object);
+    return absent ? -1 : 0;
 }

@@ -5,8 +5,7 @@
 
 PyTypeObject *table_type;
 
-#define FIRST_LOOK_NS 1000000 /* between two looks whether the file was replaced; doubles up to the last */
-#define LAST_LOOK_NS 100000000
+#define LOOK_NS 1000000 /* between two looks whether the file was replaced (7) */
 #define SCAN_BYTES (1 << 20) /* a scan ends after so many bytes of values */
 
 /* Set the map from the dimensions of a checked header. Raises ValueError and returns false unless all lies in the
@@ -77,9 +76,8 @@ static PyObject *table_attach(Table *self, PyObject *args)
     self->map = map;
     self->memory = (Memory *)memory;
     self->file = (File *)file;
-    self->ready = false;
+    self->ready = self->renewed = false;
     self->next_look = 0;
-    self->look_every = FIRST_LOOK_NS;
     return Py_NewRef(Py_None);
 }
 
@@ -123,7 +121,10 @@ static PyObject *table_shut(Table *self, PyObject *ignored)
     (void)ignored;
     if (self->changing)
         return raise_error("TwoThreadsError", "(s)", "table");
-    self->closed = true;
+    if (!table_no_handler(self, false))
+        return NULL;
+    __atomic_store_n(&self->closed, true, __ATOMIC_RELAXED); /* a wait reads it without the GIL */
+    table_end_waits(self);
     if (self->lock != NULL)
         file_shut(self->lock);
     let_go(self);
@@ -145,16 +146,63 @@ bool table_is_open(Table *self)
     return false;
 }
 
+bool table_look(Table *self, int64_t *next_look, const char *method)
+{
+    if (now_ns() < *next_look)
+        return true;
+    *next_look = now_ns() + LOOK_NS;
+    return table_call(self, method) && table_is_open(self);
+}
+
+bool table_no_handler(const Table *self, bool others)
+{
+    if (LIKELY(self->handler == 0))
+        return true;
+    if (self->handler == PyThread_get_thread_ident()) {
+        raise_error("ViewAliveError", "(s)",
+                    "the handler of an update changes a copy of the value, and cannot change or close its table; do "
+                    "that when update has returned");
+        return false;
+    }
+    if (!others)
+        raise_error("TwoThreadsError", "(s)", "table");
+    return others;
+}
+
+PyObject *table_handle(Table *self, PyObject *const *args, Py_ssize_t n)
+{
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "_handle(handler, value)");
+        return NULL;
+    }
+    if (!table_is_open(self) || !table_no_handler(self, false))
+        return NULL;
+    self->handler = PyThread_get_thread_ident();
+    PyObject *result = PyObject_CallFunctionObjArgs(args[0], args[1], NULL);
+    self->handler = 0;
+    return result;
+}
+
+/* Whether it may be closed now, or changed. */
+static PyObject *table_check_handler(Table *self, PyObject *ignored)
+{
+    (void)ignored;
+    return table_no_handler(self, true) ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *table_check_single(Table *self, PyObject *held)
+{
+    bool allowed =
+        PyObject_IsTrue(held) == 1 ? table_is_open(self) && table_no_handler(self, true) : single_allowed(self);
+    return allowed ? Py_NewRef(Py_None) : NULL;
+}
+
 bool table_usable(Table *self)
 {
     if (UNLIKELY(!table_is_open(self)))
         return false;
-    if (UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0) && now_ns() >= self->next_look) {
-        self->next_look = now_ns() + self->look_every;
-        self->look_every = self->look_every < LAST_LOOK_NS ? 2 * self->look_every : LAST_LOOK_NS;
-        if (!table_call(self, "_follow") || !table_is_open(self))
-            return false;
-    }
+    if (UNLIKELY(table_has_successor(self)) && !table_look(self, &self->next_look, "_follow"))
+        return false;
     return LIKELY(self->ready) || (table_call(self, "_check_boot") && table_is_open(self));
 }
 
@@ -306,16 +354,7 @@ static PyObject *table_scan(Table *self, PyObject *number)
     return Py_BuildValue("LN", (long long)cell, list);
 }
 
-/* Changes that take the slot for themselves: table_single.c */
-
-/* The time-out of a change: None, no limit, by default. */
-static bool parse_timeout(PyObject *seconds, int64_t *timeout)
-{
-    *timeout = WAIT_UNLIMITED;
-    return seconds == NULL || (*timeout = wait_timeout(seconds)) >= 0;
-}
-
-static bool parse_version(PyObject *number, int64_t *version)
+bool table_parse_version(PyObject *number, int64_t *version)
 {
     *version = PyLong_AsLongLong(number);
     if (*version == -1 && PyErr_Occurred())
@@ -323,104 +362,6 @@ static bool parse_version(PyObject *number, int64_t *version)
     if (*version < 0)
         raise_error("InvalidArgumentError", "(ss)", "version", "must be 0 or more");
     return *version >= 0;
-}
-
-/* A put as a change of its own. */
-static PyObject *put(Table *self, PyObject *object, PyObject *given, int64_t expected, int64_t timeout)
-{
-    given_key key;
-    given_value value;
-    table_change change;
-    PyObject *result = NULL;
-    if (!table_is_open(self) || !key_given(self, object, &key))
-        return NULL;
-    if (value_given(self, given, &value)) {
-        if (single_begin(self, timeout, &change)) {
-            change_result done = table_put(&change, &key.key, value.bytes, value.length, expected);
-            single_end(self);
-            result = change_raise(self, done, &change);
-        }
-        value_done(&value);
-    }
-    key_done(&key);
-    return result;
-}
-
-static PyObject *remove_key(Table *self, PyObject *object, int64_t timeout)
-{
-    given_key key;
-    table_change change;
-    PyObject *result = NULL;
-    if (!table_is_open(self) || !key_given(self, object, &key))
-        return NULL;
-    if (single_begin(self, timeout, &change)) {
-        change_result done = table_remove(&change, &key.key);
-        single_end(self);
-        result = change_raise(self, done, &change);
-    }
-    key_done(&key);
-    return result;
-}
-
-static PyObject *table_put_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    static const char *const parameters[] = {"key", "value", "timeout"};
-    const signature expected = {parameters, 3, 2};
-    PyObject *values[3] = {NULL, NULL, NULL};
-    int64_t timeout;
-    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[2], &timeout))
-        return NULL;
-    return put(self, values[0], values[1], ANY_VERSION, timeout);
-}
-
-static PyObject *table_put_if_absent(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    static const char *const parameters[] = {"key", "value", "timeout"};
-    const signature expected = {parameters, 3, 2};
-    PyObject *values[3] = {NULL, NULL, NULL};
-    int64_t timeout;
-    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[2], &timeout))
-        return NULL;
-    return put(self, values[0], values[1], 0, timeout);
-}
-
-static PyObject *table_compare_and_put(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    static const char *const parameters[] = {"key", "version", "value", "timeout"};
-    const signature expected = {parameters, 4, 3};
-    PyObject *values[4] = {NULL, NULL, NULL, NULL};
-    int64_t timeout, version;
-    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[3], &timeout) ||
-        !parse_version(values[1], &version))
-        return NULL;
-    return put(self, values[0], values[2], version, timeout);
-}
-
-static PyObject *table_remove_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    static const char *const parameters[] = {"key", "timeout"};
-    const signature expected = {parameters, 2, 1};
-    PyObject *values[2] = {NULL, NULL}, *version;
-    int64_t timeout;
-    if (!parse_arguments(&expected, args, n, names, values) || !parse_timeout(values[1], &timeout) ||
-        (version = remove_key(self, values[0], timeout)) == NULL)
-        return NULL;
-    PyObject *was_there = PyBool_FromLong(PyObject_IsTrue(version));
-    Py_DECREF(version);
-    return was_there;
-}
-
-static int table_assign(Table *self, PyObject *object, PyObject *given)
-{
-    PyObject *version = given != NULL ? put(self, object, given, ANY_VERSION, WAIT_UNLIMITED)
-                                      : remove_key(self, object, WAIT_UNLIMITED);
-    if (version == NULL)
-        return -1;
-    bool absent = given == NULL && PyObject_IsTrue(version) == 0;
-    Py_DECREF(version);
-    if (absent)
-        PyErr_SetObject(PyExc_KeyError, object);
-    return absent ? -1 : 0;
 }
 
 static PyObject *table_wait_changed(Table *self, PyObject *const *args, Py_ssize_t n)
@@ -434,87 +375,17 @@ static PyObject *table_wait_changed(Table *self, PyObject *const *args, Py_ssize
     if (!table_usable(self))
         return NULL;
     if (args[0] == Py_None) {
-        if (!parse_version(args[1], &version) || (timeout = wait_timeout(args[2])) < 0)
+        if (!table_parse_version(args[1], &version) || (timeout = wait_timeout(args[2])) < 0)
             return NULL;
         return table_wait(self, NULL, version, timeout);
     }
     if (!key_given(self, args[0], &key))
         return NULL;
     PyObject *result = NULL;
-    if (parse_version(args[1], &version) && (timeout = wait_timeout(args[2])) >= 0)
+    if (table_parse_version(args[1], &version) && (timeout = wait_timeout(args[2])) >= 0)
         result = table_wait(self, &key.key, version, timeout);
     key_done(&key);
     return result;
-}
-
-/* For Python code that has the slot's lock */
-
-static PyObject *table_recover_python(Table *self, PyObject *progress)
-{
-    table_recovery recovery = {.map = &self->map};
-    bool ended = false;
-    memory_use(self->memory);
-    while (!ended && table_is_open(self)) {
-        Py_BEGIN_ALLOW_THREADS
-        ended = table_recover_some(&recovery, 1 << 16);
-        Py_END_ALLOW_THREADS
-        if (progress != Py_None) {
-            long long cells = self->map.cells, done = recovery.phase == 0 ? recovery.at : cells;
-            PyObject *said = PyObject_CallFunction(progress, "LL", done, cells);
-            Py_XDECREF(said);
-            if (said == NULL)
-                break;
-        }
-        if (PyErr_CheckSignals() < 0)
-            break;
-    }
-    memory_unuse(self->memory);
-    return PyErr_Occurred() || !ended ? NULL : PyLong_FromLongLong(recovery.damaged);
-}
-
-static PyObject *table_set_clean_python(Table *self, PyObject *clean)
-{
-    if (!table_is_open(self))
-        return NULL;
-    int is_clean = PyObject_IsTrue(clean);
-    memory_use(self->memory);
-    Py_BEGIN_ALLOW_THREADS
-    table_set_clean(&self->map, is_clean);
-    Py_END_ALLOW_THREADS
-    memory_unuse(self->memory);
-    return Py_NewRef(Py_None);
-}
-
-/* Copy the cells from `start` on into a new table, up to a number of bytes. The next cell, or -1 at the end. */
-static PyObject *table_copy(Table *self, PyObject *args)
-{
-    long long cell;
-    Table *to;
-    uint8_t bytes[TABLE_MAX_KEY_BYTES];
-    PyObject *value;
-    if (!PyArg_ParseTuple(args, "O!L:_copy", table_type, &to, &cell) || !table_usable(self) || !table_is_open(to))
-        return NULL;
-    int64_t fresh = table_fresh(&self->map);
-    for (int64_t copied = 0; cell < fresh && copied < SCAN_BYTES; cell++) {
-        copied += 64;
-        if (cell < 0 || !cell_is_usable(&self->map, cell))
-            continue;
-        table_reading reading = reading_bytes(&value);
-        reading.key = bytes;
-        table_result result = table_read(&self->map, cell, NULL, &reading);
-        bool added = true;
-        if (result == TABLE_FOUND) {
-            table_key key = table_key_make(bytes, reading.key_length);
-            added = table_add(&to->map, &key, PyBytes_AsString(value), reading.length, reading.version);
-            copied += reading.length;
-        }
-        Py_XDECREF(value);
-        if (result > TABLE_ABSENT)
-            return table_raise(self, result, &reading);
-        if (!added)
-            return raise_error("NoSpaceError", "(Oiis)", to->path, 1, 0, "keys");
-    }
-    return PyLong_FromLongLong(cell < fresh ? cell : -1);
 }
 
 static PyObject *table_is_ready(Table *self, void *ignored)
@@ -528,6 +399,18 @@ static int table_set_ready(Table *self, PyObject *value, void *ignored)
     (void)ignored;
     self->ready = value != NULL && PyObject_IsTrue(value) == 1;
     return 0;
+}
+
+static PyObject *table_is_renewed(Table *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(self->renewed);
+}
+
+static int table_set_renewed(Table *self, PyObject *value, void *ignored)
+{
+    self->renewed = value != NULL && PyObject_IsTrue(value) == 1;
+    return table_set_ready(self, value, ignored);
 }
 
 static PyObject *table_is_closed(Table *self, void *ignored)
@@ -576,12 +459,16 @@ static PyMethodDef methods[] = {
     {"_recover", (PyCFunction)table_recover_python, METH_O, NULL},
     {"_set_clean", (PyCFunction)table_set_clean_python, METH_O, NULL},
     {"_copy", (PyCFunction)table_copy, METH_VARARGS, NULL},
+    {"_handle", FAST(table_handle), NULL},
+    {"_check_handler", (PyCFunction)table_check_handler, METH_NOARGS, NULL},
+    {"_check_single", (PyCFunction)table_check_single, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
     {"closed", (getter)table_is_closed, NULL, "True after ``close``, and in a forked child process.", NULL},
     {"_ready", (getter)table_is_ready, (setter)table_set_ready, NULL, NULL},
+    {"_renewed", (getter)table_is_renewed, (setter)table_set_renewed, NULL, NULL},
     {"_busy", (getter)table_busy, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -16,10 +16,13 @@ typedef struct Table {
     PyObject *path;
     bool closed, wakes, registered, writable;
     bool ready; /* the table is whole in this boot (9) */
+    bool renewed; /* it has this boot's id, so a change needs no look at it */
     bool changing; /* Python code runs under `lock`: a recovery */
+    int held; /* how many TableWriters of this object hold the slot */
+    unsigned long handler; /* the thread that runs the handler of an update; 0: none */
     int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
-    int64_t look_every; /* ns to the look after that */
     int64_t busy; /* how many reads were busy */
+    struct table_sight *sights; /* what waits of this object look for: their close wakes them */
 } Table;
 
 typedef struct TableWriter {
@@ -29,6 +32,9 @@ typedef struct TableWriter {
     File *lock;
     table_change change;
     bool closed;
+    bool held; /* for long, not for one change; counted in table->held */
+    bool told; /* ChannelReplacedError was raised */
+    int64_t next_look; /* as of the table */
 } TableWriter;
 
 extern PyTypeObject *table_type, *table_writer_type;
@@ -63,6 +69,13 @@ bool table_is_open(Table *self);
 /* Check that the table can be read: open, whole, and not replaced by a grown one, which it follows. False with an
    exception. */
 bool table_usable(Table *self);
+/* False with an exception if the handler of an update runs (ViewAliveError, or TwoThreadsError in another thread, unless
+   `others` may go on, because they wait for the slot). */
+bool table_no_handler(const Table *self, bool others);
+/* Call a handler with an argument, during which this thread cannot change or close the table. */
+PyObject *table_handle(Table *self, PyObject *const *args, Py_ssize_t n);
+/* Look whether the file was replaced, if it is time for that: `method` is called then. False with an exception. */
+bool table_look(Table *self, int64_t *next_look, const char *method);
 /* Whether `successor` says that another file may have the name. */
 static inline bool table_has_successor(const Table *self)
 {
@@ -80,22 +93,42 @@ PyObject *table_read_with(Table *self, const table_key *key, int64_t *cell, PyOb
 /* Wait until the key (NULL: any key) has another version (8). NULL with an exception. */
 PyObject *table_wait(Table *self, const table_key *key, int64_t version, int64_t timeout);
 /* What a wait looks for, for wait_target. The functions of the target run without the GIL. */
-typedef struct {
+typedef struct table_sight {
     Table *table;
     table_map map;
     const table_key *key;
     uint8_t *cell; /* whose version it waits for; NULL: for the key, or for any change */
     int64_t version;
     File *file;
+    const uint8_t *sequence; /* on which it sleeps */
+    struct notifier *notifier; /* in an event loop; else NULL */
+    struct table_sight *next; /* of the table's list */
 } table_sight;
 /* Decide what to sleep on. FOUND: it is there already, and `version` of the sight is the new one. ABSENT: `target` is
    set. */
+/* End all waits of a table that is closed: only a futex call (8). */
+void table_end_waits(Table *self);
 table_result table_aim(Table *self, const table_key *key, int64_t version, table_sight *sight, wait_target *target);
 
 /* One change, which takes the slot for itself and gives it back. False with an exception. */
 bool single_begin(Table *self, int64_t timeout, table_change *change);
 void single_end(Table *self);
+/* Whether a change may take the slot for itself; with an exception: it would wait for this process. */
+bool single_allowed(Table *self);
 bool writer_usable(TableWriter *self);
+/* The same, before a change: also not replaced, which is raised once. */
+bool writer_may_change(TableWriter *self);
+
+/* Methods of Table that are not in table_type.c. */
+bool table_parse_version(PyObject *number, int64_t *version);
+PyObject *table_put_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *table_put_if_absent(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *table_compare_and_put(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *table_remove_given(Table *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+int table_assign(Table *self, PyObject *object, PyObject *given);
+PyObject *table_recover_python(Table *self, PyObject *progress);
+PyObject *table_set_clean_python(Table *self, PyObject *clean);
+PyObject *table_copy(Table *self, PyObject *args);
 
 PyTypeObject *make_table_view_type(PyObject *module), *make_table_type(PyObject *module),
     *make_table_writer_type(PyObject *module), *make_table_entry_type(PyObject *module),

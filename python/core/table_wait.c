@@ -8,6 +8,8 @@ static bool is_changed(void *context)
 {
     const table_sight *sight = context;
     table_reading reading = {0};
+    if (UNLIKELY(__atomic_load_n(&sight->table->closed, __ATOMIC_RELAXED)))
+        return true;
     if (UNLIKELY(LOAD32_RELAXED(sight->map.control + TABLE_CONTROL_SUCCESSOR) != 0) &&
         now_ns() >= sight->table->next_look) /* channel.md 6.16, 4 */
         return true;
@@ -26,6 +28,36 @@ static bool writer_wakes(void *context)
 static bool is_nameless(void *context)
 {
     return file_is_nameless(((const table_sight *)context)->file);
+}
+
+/* The list of a table's waits; with the GIL */
+
+static void begin_wait(table_sight *sight, const wait_target *target, notifier *notifier)
+{
+    sight->sequence = target->words.sequence;
+    sight->notifier = notifier;
+    sight->next = sight->table->sights;
+    sight->table->sights = sight;
+}
+
+static void end_wait(table_sight *sight)
+{
+    for (table_sight **at = &sight->table->sights; *at != NULL; at = &(*at)->next) {
+        if (*at == sight) {
+            *at = sight->next;
+            return;
+        }
+    }
+}
+
+void table_end_waits(Table *self)
+{
+    for (table_sight *sight = self->sights; sight != NULL; sight = sight->next) {
+        if (sight->notifier != NULL)
+            notifier_stop(sight->notifier); /* its descriptor is readable now */
+        else
+            wake_sleepers(sight->sequence, 1);
+    }
 }
 
 table_result table_aim(Table *self, const table_key *key, int64_t version, table_sight *sight, wait_target *target)
@@ -81,7 +113,9 @@ PyObject *table_wait(Table *self, const table_key *key, int64_t version, int64_t
         Memory *memory = self->memory;
         memory_use(memory);
         Py_INCREF((PyObject *)sight.file);
+        begin_wait(&sight, &target, NULL);
         int result = wait_some(&state, &target);
+        end_wait(&sight);
         Py_DECREF((PyObject *)sight.file);
         memory_unuse(memory);
         if (result == -1)
@@ -114,6 +148,8 @@ static void disarm(TableWait *self)
     notifier_stop(self->notifier);
     Memory *memory = self->memory;
     self->memory = NULL;
+    if (memory != NULL)
+        end_wait(&self->sight);
     Py_CLEAR(self->file);
     if (memory != NULL)
         memory_unuse(memory);
@@ -199,6 +235,7 @@ static PyObject *wait_look(TableWait *self, PyObject *ignored)
         memory_use(table->memory);
         self->memory = table->memory;
         self->file = (File *)Py_NewRef((PyObject *)table->file);
+        begin_wait(&self->sight, &target, self->notifier);
         int armed = notifier_arm(self->notifier, &target, self->began);
         if (armed == 1)
             return Py_NewRef(Py_None);

@@ -20,9 +20,18 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
+/* The slot is not held any more. */
+static void no_longer_held(TableWriter *self)
+{
+    if (self->held)
+        self->table->held--;
+    self->held = false;
+}
+
 static void writer_dealloc(TableWriter *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
+    no_longer_held(self);
     Py_XDECREF((PyObject *)self->memory);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF((PyObject *)self->table);
@@ -44,22 +53,30 @@ static PyObject *writer_take(TableWriter *self, PyObject *held)
         return change_raise(table, result, &self->change);
     Py_XDECREF((PyObject *)self->memory);
     self->memory = (Memory *)Py_NewRef((PyObject *)table->memory);
-    self->closed = false;
+    self->closed = self->told = false;
+    self->held = PyObject_IsTrue(held) == 1;
+    table->held += self->held;
     return PyLong_FromLongLong(self->change.epoch);
 }
 
-/* Take the slot of the file that the table follows now, with another lock (grow). */
-static PyObject *writer_move(TableWriter *self, PyObject *lock)
+/* Go on in the file that the table follows now, whose slot another writer has taken for this one (grow). */
+static PyObject *writer_move(TableWriter *self, PyObject *other)
 {
-    if (!PyObject_TypeCheck(lock, file_type)) {
-        PyErr_SetString(PyExc_TypeError, "a File");
+    if (!PyObject_TypeCheck(other, table_writer_type)) {
+        PyErr_SetString(PyExc_TypeError, "a TableWriter");
         return NULL;
     }
-    file_shut(self->lock);
-    Py_DECREF((PyObject *)self->lock);
-    self->lock = (File *)Py_NewRef(lock);
-    self->closed = true;
-    return writer_take(self, Py_True);
+    TableWriter *from = (TableWriter *)other;
+    Table *table = self->table;
+    File *old = self->lock;
+    Memory *memory = self->memory;
+    self->change.epoch = from->change.epoch;
+    self->lock = (File *)Py_NewRef((PyObject *)from->lock);
+    self->memory = (Memory *)Py_NewRef((PyObject *)table->memory);
+    file_shut(old);
+    Py_DECREF((PyObject *)old);
+    Py_XDECREF((PyObject *)memory);
+    return Py_NewRef(Py_None);
 }
 
 bool writer_usable(TableWriter *self)
@@ -69,9 +86,23 @@ bool writer_usable(TableWriter *self)
         raise_error("ClosedError", "(si)", "writer", (int)(table->memory != NULL && table->memory->forked));
         return false;
     }
+    if (UNLIKELY(!table_no_handler(table, false)))
+        return false;
     if (LIKELY(table->memory == self->memory))
         return true;
     raise_error("SlotLostError", "(si)", "writer", 0); /* the table follows another file */
+    return false;
+}
+
+bool writer_may_change(TableWriter *self)
+{
+    if (UNLIKELY(!writer_usable(self)))
+        return false;
+    if (LIKELY(!table_has_successor(self->table)) || self->told)
+        return true;
+    if (table_look(self->table, &self->next_look, "_check_replaced"))
+        return writer_usable(self);
+    self->told = true;
     return false;
 }
 
@@ -80,7 +111,7 @@ static PyObject *put(TableWriter *self, PyObject *object, PyObject *given, int64
     given_key key;
     given_value value;
     PyObject *result = NULL;
-    if (UNLIKELY(!writer_usable(self)) || UNLIKELY(!key_given(self->table, object, &key)))
+    if (UNLIKELY(!writer_may_change(self)) || UNLIKELY(!key_given(self->table, object, &key)))
         return NULL;
     if (LIKELY(value_given(self->table, given, &value))) {
         if (LIKELY(writer_usable(self))) /* getting the buffers may have run Python code */
@@ -96,7 +127,7 @@ static PyObject *put(TableWriter *self, PyObject *object, PyObject *given, int64
 static int remove_key(TableWriter *self, PyObject *object)
 {
     given_key key;
-    if (!writer_usable(self) || !key_given(self->table, object, &key))
+    if (!writer_may_change(self) || !key_given(self->table, object, &key))
         return -1;
     change_result done = writer_usable(self) ? table_remove(&self->change, &key.key) : CHANGE_LOST;
     key_done(&key);
@@ -161,7 +192,7 @@ static int writer_assign(TableWriter *self, PyObject *key, PyObject *value)
 static PyObject *writer_clear(TableWriter *self, PyObject *number)
 {
     int64_t cell = PyLong_AsLongLong(number), removed = 0;
-    if ((cell == -1 && PyErr_Occurred()) || !writer_usable(self))
+    if ((cell == -1 && PyErr_Occurred()) || !writer_may_change(self))
         return NULL;
     int64_t fresh = table_fresh(&self->table->map), end = fresh - cell > 4096 ? cell + 4096 : fresh;
     for (; cell >= 0 && cell < end; cell++) {
@@ -177,7 +208,11 @@ static PyObject *writer_shut(TableWriter *self, PyObject *ignored)
 {
     (void)ignored;
     Table *table = self->table;
-    if (!self->closed && !table->closed && !table->memory->forked && table->memory == self->memory) {
+    if (!self->closed && !table_no_handler(table, false))
+        return NULL;
+    bool held = self->held;
+    no_longer_held(self);
+    if (!self->closed && held && !table->closed && !table->memory->forked && table->memory == self->memory) {
         uint8_t *slot = table->map.control + TABLE_CONTROL_SLOT;
         if (LOAD64_RELAXED(slot + PUBLISHER_SLOT_EPOCH) == self->change.epoch)
             STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* channel.md 5.2, close */

@@ -22,6 +22,9 @@ from flyring.cli.top import TITLES, arranged, recent, table_lines
 from flyring.cli.top_model import Model, Row, rate_text
 from flyring.stats import Look, Stats
 
+CONTAINER = r"(?:, container [0-9a-f]+)?"
+"""What stands behind a pid if the tests themselves run in a container."""
+
 READER = """
     import sys
     from flyring import Channel, Heartbeat
@@ -64,7 +67,7 @@ def test_blocked_and_full_name_the_reader_and_its_pid(
         publisher = full(channel)
         text = shown(capsys, status=1)
         pid = slow.process.pid
-        assert re.search(rf"! BLOCKED by slow \(pid {pid}\) since \d+\.\d s", line(text, "pub", "feed"))
+        assert re.search(rf"! BLOCKED by slow \(pid {pid}{CONTAINER}\) since \d+\.\d s", line(text, "pub", "feed"))
         assert "! FULL" in line(text, "sub", "slow")
         assert "1 publishers blocked" in text
         slow.say()
@@ -88,7 +91,7 @@ def test_a_stopped_reader_is_told_from_a_slow_one(
             text = shown(capsys, status=1)
         finally:
             slow.process.send_signal(signal.SIGCONT)
-        assert re.search(rf"BLOCKED by slow \(pid {slow.process.pid}, STOPPED\)", line(text, "pub", "feed"))
+        assert re.search(rf"BLOCKED by slow \(pid {slow.process.pid}{CONTAINER}, STOPPED\)", line(text, "pub", "feed"))
         assert "! STOPPED" in line(text, "sub", "slow")
         assert publisher
 

@@ -17,6 +17,7 @@ import pytest
 from conftest import Child, in_child
 from flyring import (
     AccessDeniedError,
+    BusyError,
     ChannelDiffersError,
     ChannelExistsError,
     ClosedError,
@@ -29,6 +30,7 @@ from flyring import (
     NotAChannelError,
     SlotLostError,
     Table,
+    TableWriter,
     TimedOutError,
     TruncatedError,
     TwoThreadsError,
@@ -388,6 +390,107 @@ def test_update_in_place(table: Table) -> None:
     with pytest.raises(KeyError):
         table.update("b", change)
     table["a"] = b"the slot is free again"
+
+
+def test_handler_of_an_update_cannot_change_or_close_its_table(table: Table) -> None:
+    """Nothing is put then, and the slot is free again."""
+    table["a"] = b"abc"
+
+    def through_update(table_or_writer: Table | TableWriter, do: Callable[[], object]) -> None:
+        def handler(value: bytearray) -> None:
+            assert (table["a"], len(table)) == (b"abc", 1)  # reads are fine
+            value[:] = b"x"
+            do()
+
+        with pytest.raises(ViewAliveError, match="handler of an update"):
+            table_or_writer.update("a", handler)
+        assert table["a"] == b"abc"
+
+    refused: list[Callable[[], object]] = [
+        lambda: table.put("b", b""),
+        lambda: table.put_if_absent("b", b""),
+        lambda: table.remove("a"),
+        lambda: table.clear(),
+        lambda: table.grow(100),
+        lambda: table.writer(),
+        lambda: table.update("a", lambda value: None),
+        lambda: table.close(),
+        lambda: table.close(sync=True),
+    ]
+    for do in refused:
+        through_update(table, do)
+    with table.writer() as writer:
+        for do in [
+            *refused,
+            lambda: writer.put("b", b""),
+            lambda: writer.remove("a"),
+            lambda: writer.clear(),
+            lambda: writer.grow(100),
+            lambda: writer.close(),
+            lambda: writer.update("a", lambda value: None),
+            lambda: writer.entry("a").put(b""),  # type: ignore[union-attr]
+        ]:
+            through_update(writer, do)
+        assert not writer.closed
+        assert writer.put("b", b"2")
+    with Table.open("t") as other:
+        assert table.update("a", lambda value: other.get("a"))
+    assert table.put("a", b"free", timeout=0)
+
+
+def test_change_beside_an_own_writer_is_busy(table: Table) -> None:
+    """It would wait for itself. Another object waits, as another process does."""
+    with table.writer("feed") as writer, Table.open("t") as other:
+        writer["a"] = b"1"
+        refused: list[Callable[[], object]] = [
+            lambda: table.put("a", b"2"),
+            lambda: table.put_if_absent("b", b""),
+            lambda: table.compare_and_put("a", 0, b""),
+            lambda: table.remove("a"),
+            lambda: table.update("a", lambda value: None),
+            lambda: table.update({"a": b"3"}),
+            lambda: table.clear(),
+            lambda: table.grow(100),
+            lambda: table.pop("a"),
+        ]
+        for do in refused:
+            with pytest.raises(BusyError, match="writer open in this process"):
+                do()
+        with pytest.raises(NoFreeSlotError):
+            table.writer()
+        with pytest.raises(NoFreeSlotError):
+            other.put("a", b"2", timeout=0)
+        assert table["a"] == b"1"
+    table["a"] = b"2"
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        table.writer()
+        gc.collect()
+    table["a"] = b"a writer that was collected is not in the way"
+
+
+def test_open_with_a_schema_of_another_version() -> None:
+    with made():
+        for refused in (
+            lambda: Table.open("t", min_schema_version=1),
+            lambda: Table.wait_for("t", min_schema_version=1),
+        ):
+            with pytest.raises(ChannelDiffersError) as caught:
+                refused()
+            assert caught.value.field == "schema_version"
+        with pytest.raises(InvalidArgumentError):
+            Table.open("t", min_schema_version=-1)
+        with pytest.raises(InvalidArgumentError):
+            Table.open("t", schema="text")  # type: ignore[arg-type]
+
+
+def test_table_that_has_grown_does_not_differ() -> None:
+    wanted: dict[str, Any] = {"capacity": 16, "key": "text", "value_bytes": 48}
+    with made() as table:
+        table.grow(30)
+        with Table.open_or_create("t", **wanted) as other:
+            assert other.capacity == 30
+        with pytest.raises(ChannelDiffersError):
+            Table.open_or_create("t", **{**wanted, "capacity": 31})
 
 
 def test_random_changes_with_rebuilds() -> None:

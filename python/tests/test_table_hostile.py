@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from conftest import Child
 from flyring import BusyError, CorruptTableError, FlyringError, NoSpaceError, Table, layout
 from flyring.table_check import Walk, broken_rules
 
@@ -58,6 +59,57 @@ def test_length_of_a_key(table: Table, length: int) -> None:
     with pytest.raises(CorruptTableError):
         list(table)
     assert any("key_length" in rule for rule in broken_rules(table))
+
+
+def test_length_of_another_keys_value_is_not_looked_at(table: Table) -> None:
+    """The search meets the cell of another key with the same fingerprint."""
+    walk, cell = cell_of(table, "b")
+    table._memory.store32(walk.body(cell, walk.version(cell) & 1) + layout.TABLE_BODY_LENGTH, -7)
+    other = next(f"other {n}" for n in range(99) if not walk.index(0)[home_of(walk, f"other {n}")])
+    entry = walk.entry_of(cell, other.encode())
+    signed = entry - 2**64 if entry >= 2**63 else entry
+    table._memory.store64(table.header.index_offset + 8 * home_of(walk, other), signed)
+    assert table.get(other) is None
+    with pytest.raises(CorruptTableError):
+        table.get("b")
+
+
+def home_of(walk: Walk, key: str) -> int:
+    return (walk.entry_of(0, key.encode()) >> 32) * walk.header.entries >> 32
+
+
+def test_search_that_always_begins_again_is_busy() -> None:
+    """A generation that changes all the time, as no writer does it: a search for an absent key ends all the same."""
+    with Table.create("long", capacity=100_000, key="integer", value_bytes=0) as table:
+        header, at = table.header, CONTROL + layout.TABLE_CONTROL_GENERATION
+        for copy in (0, 1):  # each search looks at all entries
+            tombstones = layout.TABLE_TOMBSTONE.to_bytes(8, "little") * header.entries
+            table._memory.write(header.index_offset + copy * header.index_stride, tombstones)
+        one = Child(
+            f"""
+            import mmap
+            with open({table.path!r}, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+                print("ready", flush=True)
+                while True:
+                    for number in range(250):
+                        memory[{at}] = number
+            """
+        )
+        try:
+            assert one.line() == "ready"
+            refused, end = 0, time.monotonic() + 20  # a busy machine may not run the other process for long
+            while refused < 2 and time.monotonic() < end:
+                try:
+                    assert table.get(7) is None
+                except BusyError:
+                    refused += 1
+            assert refused == table.stats().busy == 2
+        finally:
+            one.kill()
+            for pipe in (one.process.stdin, one.process.stdout):
+                assert pipe is not None
+                pipe.close()
+        assert table.get(7) is None
 
 
 def test_key_that_is_not_utf8(table: Table) -> None:
@@ -119,7 +171,7 @@ WORDS = {
     "epoch": (layout.TABLE_CONTROL_SLOT + layout.PUBLISHER_SLOT_EPOCH, 8),
     "name_length": (layout.TABLE_CONTROL_SLOT + layout.PUBLISHER_SLOT_NAME_LENGTH, 4),
 }
-REFUSED = {"stamp": "stamp", "changed": "stamp", "top": "stack", "fresh": "fresh"}
+REFUSED = {"stamp": "stamp", "top": "stack", "fresh": "fresh"}
 
 
 @pytest.mark.parametrize("value", [-1, LOWEST, HIGHEST, 2**62 + 1, 1000])
@@ -135,7 +187,7 @@ def test_words_of_the_writer(table: Table, word: str, value: int) -> None:
         assert table.get("a") is None  # the other copy is empty: an error that readers cannot see
         return
     assert table["a"] == b"value of a"
-    bad = word in REFUSED and not (word in ("stamp", "changed") and value == 1000)
+    bad = word in REFUSED and not (word == "stamp" and value == 1000)
     try:
         for number in range(30):
             table["d"] = b"%d" % number
@@ -147,6 +199,7 @@ def test_words_of_the_writer(table: Table, word: str, value: int) -> None:
         assert REFUSED[word] in str(error)
     else:
         assert not bad
+        assert table.version == table._memory.load64(CONTROL + layout.TABLE_CONTROL_STAMP)
     assert table["a"] == b"value of a"
     assert len(table) >= 0
     table.stats()
@@ -168,6 +221,18 @@ def test_stack_that_leads_to_a_live_cell_or_in_a_circle(table: Table) -> None:
     with pytest.raises(CorruptTableError, match="holds a key"):
         table["e"] = b""
     assert table["d"] == b"takes the cell"
+
+
+def test_top_is_looked_at_before_a_remove(table: Table) -> None:
+    before = table.version
+    for wrong in (2**31 - 1, -1, 13, cell_of(table, "b")[1] + 1):
+        table._memory.store32(CONTROL + layout.TABLE_CONTROL_TOP, wrong)
+        with pytest.raises(CorruptTableError):
+            del table["a"]
+        with table.writer() as writer, pytest.raises(CorruptTableError):
+            writer.remove("a")
+    table._memory.store32(CONTROL + layout.TABLE_CONTROL_TOP, 0)
+    assert (table["a"], table.version, [*broken_rules(table)]) == (b"value of a", before, [])
 
 
 @pytest.mark.parametrize("seed", range(4))

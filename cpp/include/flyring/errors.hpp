@@ -161,16 +161,23 @@ class Busy : public FlyringError {
                                    "ends (a call that expired or was cancelled counts until the server answered it), "
                                    "or create the service with more"),
           outstanding_(outstanding) {}
-    /// In a table: a read of one cell began again and again for a millisecond, because the cell kept changing.
-    Busy(const std::string& path, std::uint64_t cell)
-        : FlyringError("busy", "cell " + std::to_string(cell) + " of table " + path +
+    /// In a table: a read began again and again for a millisecond, because its cell (-1: the index) kept changing.
+    Busy(const std::string& path, std::int64_t cell)
+        : FlyringError("busy", (cell < 0 ? "the index" : "cell " + std::to_string(cell)) + " of table " + path +
                                    " changes faster than it can be read; read it again") {}
+    /// In a table: the table object has a writer open, for which the call would wait.
+    static Busy own_writer(const std::string& path) {
+        return Busy("table " + path +
+                    " has a writer open that was made from this very object, so the change would wait for it; use "
+                    "that writer, or close it first");
+    }
     /// In a queue: the caller's own worker. Empty elsewhere.
     const std::optional<Holder>& holder() const noexcept { return holder_; }
     /// In a service: the number of calls under way. Otherwise 0.
     std::uint32_t outstanding() const noexcept { return outstanding_; }
 
   private:
+    explicit Busy(const std::string& text) : FlyringError("busy", text) {}
     static std::string text(const Holder& holder) {
         return "there is no room for the message, and there will be none: the job at position " +
                std::to_string(holder.position) + " is in the hand of worker slot " + std::to_string(holder.slot) +

@@ -60,7 +60,8 @@ struct TableStats {
     std::uint64_t entries;
     /// 0: no rebuild is under way; otherwise its next step, of 2 * entries + 1.
     std::int64_t rebuild;
-    /// The last writer that held the slot, and whether the slot is taken now.
+    /// The last writer that held the slot (a single change leaves its name and pid there), and whether the slot is
+    /// taken now.
     SlotOwner writer;
     bool written;
     /// Cells that the last recovery found without a whole value although they had one.
@@ -71,9 +72,10 @@ struct TableStats {
 
 /// A map in a file that any number of processes read, and one at a time writes: the latest value of each key
 /// (spec/table.md). It is there again when a program starts. Thread-safe, unlike the objects made from it. What it
-/// throws, in this order: Closed, TwoThreads (a change from within a handler of update), InvalidArgument (key),
-/// MessageTooLarge, AccessDenied (read-only), NoFreeSlot (a change, at its time-out), CorruptTable, NoSpace, Busy (a
-/// read), NeedsRecovery (a table of another boot, until a writer has mended it).
+/// throws, in this order: Closed, ViewAlive (a change from within a handler of update), InvalidArgument (key),
+/// MessageTooLarge, AccessDenied (read-only), Busy (a change, while a writer made from this object is open), NoFreeSlot
+/// (a change, at its time-out), CorruptTable, NoSpace, Busy (a read), NeedsRecovery (a table of another boot, until a
+/// writer has mended it).
 class Table {
   public:
     /// Creates the table's file, complete, and attaches to it. Throws as Channel::create.
@@ -197,14 +199,14 @@ class Table {
     }
     /// Returns whether the key was there.
     bool remove(const Key& key, std::chrono::nanoseconds timeout = forever) {
-        state_->check_open();
+        state_->check_change();
         const detail::HashedKey hashed = detail::hashed(header(), key);
         return state_->single(timeout, [&](detail::TableChanges& changes) { return changes.remove(hashed); });
     }
     /// As TableWriter::update. The handler runs under the slot: it must not change this table.
     template <typename Handler>
     std::int64_t update(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever) {
-        state_->check_open();
+        state_->check_change();
         const detail::HashedKey hashed = detail::hashed(header(), key);
         return state_->single(timeout, [&](detail::TableChanges& changes) {
             return detail::update_value(changes, header(), hashed, handler);
@@ -218,12 +220,14 @@ class Table {
     std::int64_t update(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
     /// Removes each key. Returns how many there were.
     std::uint64_t clear(std::chrono::nanoseconds timeout = forever) {
+        state_->check_change();
         return state_->single(timeout, [](detail::TableChanges& changes) { return detail::clear_keys(changes); });
     }
-    /// Takes the slot for as long as the writer lives; waits for it up to `timeout`. Single changes, also of this very
-    /// object, wait meanwhile: use the writer's.
+    /// Takes the slot for as long as the writer lives; waits for it up to `timeout`. Single changes of other objects
+    /// wait meanwhile; those of this one throw Busy: use the writer's.
     TableWriter writer(const std::string& name = "",
                        std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
+        state_->check_change();
         state_->to_write();
         return TableWriter(std::make_unique<detail::TableWriterCore>(state_, name, timeout));
     }
@@ -268,11 +272,12 @@ class Table {
     /// power loss. While others write, each value is whole, but they are not all of one instant: that needs
     /// TableWriter::snapshot. Returns how many keys it has.
     std::uint64_t snapshot(const std::string& path) const {
-        return detail::snapshot_table(state_->to_read().reader, path);
+        return counted([&] { return detail::snapshot_table(state_->to_read().reader, path); });
     }
     /// Puts a larger file in the place of this one; keys keep their versions. Processes that are attached follow it.
     /// The old file's space is free when all of them have closed their tables.
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
+        state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
             std::optional<detail::HeldSlot> held;
             detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
@@ -283,6 +288,7 @@ class Table {
     }
     /// Writes to the disk what was changed.
     void sync() { state_->to_write().file.sync(); }
+    /// Takes no lock and writes nothing; also of a table that needs recovery.
     TableStats stats() const;
 
     const std::string& path() const noexcept { return state_->current().file.path; }
@@ -378,11 +384,11 @@ class Table {
 
     const detail::TableHeader& header() const noexcept { return state_->current().file.header; }
     detail::HashedKey to_put(const Key& key, std::size_t value_size) const {
-        state_->check_open();
+        state_->check_change();
         return detail::to_put(header(), key, value_size);
     }
     template <typename Read>
-    auto counted(Read&& read) const {
+    std::invoke_result_t<Read&> counted(Read&& read) const {
         try {
             return read();
         } catch (const Busy&) {
@@ -410,21 +416,26 @@ class Table {
 };
 
 inline TableStats Table::stats() const {
-    state_->check_open();
-    const detail::TableFile& file = state_->current().file;
-    const detail::TableView& view = state_->current().reader;
-    const auto word = [&](std::uint64_t offset) { return detail::load_relaxed(view.control<std::int64_t>(offset)); };
+    const detail::AttachedTable& at = state_->to_look_at();
+    const detail::TableFile& file = at.file;
+    const detail::TableView& view = at.reader;
+    const auto entries = static_cast<std::int64_t>(file.header.entries());
+    // A number that cannot be is 0 (spec/table.md 10).
+    const auto word = [&](std::uint64_t offset, std::int64_t most) {
+        const std::int64_t number = detail::load_relaxed(view.control<std::int64_t>(offset));
+        return number < 0 || number > most ? 0 : number;
+    };
     detail::SlotFields fields;
     (void)detail::read_fields(file.slot(), fields);
     const bool odd = (detail::load_relaxed(view.generation()) & 1) != 0;
     return {file.header.capacity,
-            word(layout::TABLE_CONTROL_SIZE),
-            word(odd ? layout::TABLE_CONTROL_FILLED_OTHER : layout::TABLE_CONTROL_FILLED),
+            word(layout::TABLE_CONTROL_SIZE, static_cast<std::int64_t>(file.header.capacity)),
+            word(odd ? layout::TABLE_CONTROL_FILLED_OTHER : layout::TABLE_CONTROL_FILLED, entries),
             file.header.entries(),
-            word(layout::TABLE_CONTROL_REBUILD),
+            word(layout::TABLE_CONTROL_REBUILD, 2 * entries + 1),
             {0, std::string(fields.letters, fields.name_length), fields.pid},
             detail::byte_is_locked(file.fd, file.slot_lock(), file.path),
-            word(layout::TABLE_CONTROL_DAMAGED),
+            word(layout::TABLE_CONTROL_DAMAGED, static_cast<std::int64_t>(file.header.cells())),
             state_->busy()};
 }
 

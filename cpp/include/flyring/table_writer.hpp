@@ -18,8 +18,9 @@
 namespace flyring {
 
 /// The writer of a table for as long as it lives: made by Table::writer, for feeds. One thread at a time may use it.
-/// Each verb throws Closed, TwoThreads, InvalidArgument (key), MessageTooLarge, SlotLost, CorruptTable; a put of a new
-/// key also NoSpace. ChannelReplaced comes once if another table has the name.
+/// Each verb throws Closed, TwoThreads, ViewAlive (inside a handler of its update), InvalidArgument (key),
+/// MessageTooLarge, SlotLost, CorruptTable; a put of a new key also NoSpace. ChannelReplaced comes once if another
+/// table has the name.
 class TableWriter {
   public:
     TableWriter(TableWriter&&) noexcept = default;
@@ -86,7 +87,8 @@ class TableWriter {
     }
     /// A whole copy of one instant: see Table::snapshot.
     std::uint64_t snapshot(const std::string& path) {
-        return core_->with_slot([&](detail::AttachedTable& at) { return detail::snapshot_table(at.reader, path); });
+        return core_->with_slot(
+            [&](detail::AttachedTable& at) { return detail::snapshot_table(at.changes->view(), path); });
     }
     /// See Table::grow.
     void grow(std::uint64_t capacity) {
@@ -105,7 +107,7 @@ class TableWriter {
     /// The slot's epoch: it tells this writer from all others.
     std::int64_t epoch() const noexcept { return core_->epoch(); }
     /// Gives the slot back.
-    void close() { core_->close(); }
+    void close() { core_->close_checked(); }
 
   private:
     friend class Table;

@@ -273,15 +273,22 @@ class BackPressuredError(FlyringError):
 
 
 class BusyError(FlyringError):
-    """One of three causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
+    """One of four causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
     ``holder``, the thread's own worker. Or a client has as many calls under way as the service allows: carries
-    ``outstanding``, their number, and ``holder`` is None. Or a table's cell changed all the time during a read: then
-    ``outstanding`` is 0, and ``holder`` is None."""
+    ``outstanding``, their number, and ``holder`` is None. Or a table's cell changed all the time during a read, or a
+    change of a table would wait for this process's own TableWriter: then ``outstanding`` is 0, and ``holder`` is None.
+    """
 
     code = "busy"
 
-    def __init__(self, holder: Holder | None, outstanding: int = 0) -> None:
+    def __init__(self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False) -> None:
         self.holder, self.outstanding = holder, outstanding
+        if own_writer:
+            super().__init__(
+                "this table has a writer open in this process, for which this change would wait: make the change "
+                "through that TableWriter, or close it first"
+            )
+            return
         if holder is None and outstanding == 0:
             super().__init__("the value changed for a millisecond, faster than it could be read; read it again")
             return

@@ -132,10 +132,12 @@ def create_file(
     replace: bool,
     make: Callable[[File], None],
     synced: bool = False,
+    naming: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
     """Makes a new file atomically: under its name there is a complete file or none (spec/channel.md 3.2).
     ``make(file)`` fills the file and attaches to it before it gets the name. ``synced``: the file is written to the
-    disk before it gets its name, and then the name is.
+    disk before it gets its name, and then the name is. ``naming``: made just before the file gets the name, and left
+    just after that.
 
     ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """
@@ -161,8 +163,9 @@ def create_file(
                 named = True
                 link(file, unique)
             if replace:
-                os.rename(unique, path)
-                named = False
+                with naming():
+                    os.rename(unique, path)
+                    named = False
             else:
                 os.link(unique, path)
             if synced:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from . import layout
 from ._core import File, TableWait
 from ._identity import REAL, Identity
+from .content import check_is_schema, check_schema
 from .errors import (
     ChannelDiffersError,
     ChannelExistsError,
     FlyringError,
     InvalidArgumentError,
+    NoFreeSlotError,
     NoSuchChannelError,
     TimedOutError,
 )
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from .sbe.flyweight import Message
+    from .sbe.schema import Schema
 
 Key = bytes | str | int
 """A table's key: of the one of these types with which the table was created."""
@@ -97,20 +100,27 @@ class Table(TableBase, MutableMapping[Any, Any]):
         name: str | os.PathLike[str],
         *,
         read_only: bool = False,
+        schema: Schema | None = None,
+        min_schema_version: int = 0,
         any_file_system: bool = False,
         wake: bool = True,
-        progress: Progress | None = None,
+        recovery_progress: Progress | None = None,
         _identity: Identity = REAL,
     ) -> Self:
         """Attaches to an existing table, after a full check of its header (spec/channel.md 3.3).
 
         ``read_only``: opens and maps the file for reading only; a method that would write raises AccessDeniedError.
-        ``progress``: called as ``progress(cells, all_cells)`` while a writer recovers the table after another boot.
+        ``schema``: the table must have a schema with the same id. ``min_schema_version``: and at least this version.
+        ``wake``: with False, changes that are made through this table do not wake sleeping processes.
+        ``recovery_progress``: called with the numbers of cells checked and of all cells, while a writer recovers the
+        table after another boot.
 
         Raises NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
-        CorruptHeaderError, UnsuitableFileSystemError or IoError.
+        CorruptHeaderError, UnsuitableFileSystemError, ChannelDiffersError, InvalidArgumentError or IoError.
         """
         path = table_path(name)
+        if schema is not None:
+            check_is_schema(schema)
         check_folder(path, create=False)
         file = open_file(path, read_only)
         try:
@@ -119,8 +129,9 @@ class Table(TableBase, MutableMapping[Any, Any]):
             check_file_system(file, path, any_file_system, read_only)
             if not read_only:
                 test_locks(file, path)
-            schema = os.pread(file.fileno(), header.schema_length, header.schema_offset)
-            return cls(file, path, header, schema, _identity, any_file_system, wake, read_only, progress)
+            check_schema(path, header, None if schema is None else schema.id, min_schema_version)
+            text = os.pread(file.fileno(), header.schema_length, header.schema_offset)
+            return cls(file, path, header, text, _identity, any_file_system, wake, read_only, recovery_progress)
         except BaseException as error:
             file.close()
             if isinstance(error, OSError) and not isinstance(error, FlyringError):
@@ -134,8 +145,11 @@ class Table(TableBase, MutableMapping[Any, Any]):
         timeout: float | None = None,
         *,
         read_only: bool = False,
+        schema: Schema | None = None,
+        min_schema_version: int = 0,
         any_file_system: bool = False,
         wake: bool = True,
+        recovery_progress: Progress | None = None,
         _identity: Identity = REAL,
     ) -> Self:
         """Waits until the table exists, then opens it like ``open``. Raises TimedOutError if it does not exist within
@@ -145,7 +159,14 @@ class Table(TableBase, MutableMapping[Any, Any]):
         while True:
             try:
                 return cls.open(
-                    name, read_only=read_only, any_file_system=any_file_system, wake=wake, _identity=_identity
+                    name,
+                    read_only=read_only,
+                    schema=schema,
+                    min_schema_version=min_schema_version,
+                    any_file_system=any_file_system,
+                    wake=wake,
+                    recovery_progress=recovery_progress,
+                    _identity=_identity,
                 )
             except NoSuchChannelError as error:
                 left = give_up - time.monotonic()
@@ -162,7 +183,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
 
         Raises the errors of ``open`` and ``create``, except NoSuchChannelError and ChannelExistsError. Raises
         ChannelDiffersError, which names the first differing field, if the existing table does not match the options.
-        ``checked`` is compared only if it was given.
+        ``checked`` is compared only if it was given, and a table that has grown does not differ.
         """
         path = table_path(name)
         description = describe_table(options, _identity)
@@ -172,6 +193,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
                     path,
                     any_file_system=options.get("any_file_system", False),
                     wake=options.get("wake", True),
+                    recovery_progress=options.get("recovery_progress"),
                     _identity=_identity,
                 )
                 try:
@@ -199,12 +221,13 @@ class Table(TableBase, MutableMapping[Any, Any]):
         def make(file: File) -> None:
             checked = options.get("checked")
             final = fill_in(file, header, schema, identity, is_checked(file) if checked is None else checked)
-            made.append(cls(file, path, final, schema, identity, any_file_system, options.get("wake", True)))
+            wake, progress = options.get("wake", True), options.get("recovery_progress")
+            made.append(cls(file, path, final, schema, identity, any_file_system, wake, False, progress))
             test_locks(file, path)
 
         try:
-            with successor(path, layout.SUCCESSOR_REPLACED if replace else 0):
-                create_file(path, header.file_length, options.get("mode", 0o600), any_file_system, replace, make)
+            mode = options.get("mode", 0o600)
+            create_file(path, header.file_length, mode, any_file_system, replace, make, naming=lambda: successor(path))
         except BaseException:
             for table in made:
                 table.close()
@@ -214,7 +237,8 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def _compare(self, wanted: TableHeader, with_checked: bool) -> None:
         for field in COMPARED:
             expected, actual = getattr(wanted, field), getattr(self.header, field)
-            if expected != actual and (field != "checked" or with_checked):
+            fits = actual >= expected if field == "capacity" else actual == expected  # it may have grown
+            if not fits and (field != "checked" or with_checked):
                 raise ChannelDiffersError(self.path, field, expected, actual)
         if self.header.schema_version < wanted.schema_version:
             raise ChannelDiffersError(self.path, "schema_version", wanted.schema_version, self.header.schema_version)
@@ -356,7 +380,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
 
     def _writer(self, name: str | None, timeout: float | None) -> TableWriter:
         """``name`` None: for one change, without a name."""
-        self._check_writable()
+        self._check_single(name is not None)
         writer = TableWriter(self, name, check_timeout(timeout))
         self._writers.add(writer)
         return writer
@@ -368,7 +392,8 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def update(self, /, *args: Any, **values: Any) -> int | None:
         """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the
         value (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
-        version. An exception puts nothing. Raises KeyError if the key is absent.
+        version. An exception puts nothing. Raises KeyError if the key is absent, and ViewAliveError if the handler
+        changes or closes this table.
 
         ``update(mapping)`` puts all its items, as of a ``dict``."""
         if len(args) == 2:
@@ -418,11 +443,14 @@ class Table(TableBase, MutableMapping[Any, Any]):
             raise failed("fsync", error, self.path) from error
 
     def close(self, sync: bool = False) -> None:
-        """Closes the table and the writers made from it. Closing twice does nothing. ``sync``: writes everything to the
-        disk first, and marks the table clean, so that it needs no recovery after another boot; takes the place of the
-        writer for that. Raises NoFreeSlotError then if another process has it."""
+        """Closes the table and the writers made from it, and ends their waits. Closing twice does nothing. ``sync``:
+        writes everything to the disk first, and marks the table clean, so that it needs no recovery after another boot.
+        While another process has the place of the writer, it only writes: that process closes last.
+
+        Raises ViewAliveError in the handler of an ``update`` of this table, and IoError."""
         if self.closed and not self._forked:
             return
+        self._check_handler()
         if sync:
             self._close_synced()
         for writer in list(self._writers):
@@ -436,8 +464,12 @@ class Table(TableBase, MutableMapping[Any, Any]):
             if not writer.closed:
                 writer.close(sync=True)
                 return
-        with self._writer(None, 0) as writer:
-            writer.close(sync=True)
+        try:
+            writer = self._writer(None, 0)
+        except NoFreeSlotError:
+            self.sync()
+            return
+        writer.close(sync=True)
 
     def stats(self) -> TableStats:
         """What the table holds now (spec/api.md). Takes no lock and writes nothing."""

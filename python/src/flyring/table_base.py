@@ -26,7 +26,7 @@ from .errors import (
 )
 from .slots import read_slot
 from .system import failed, is_locked, open_file
-from .table_file import SLOT, same_but_larger
+from .table_file import CONTROL, SLOT, same_but_larger
 from .table_header import TableHeader
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class TableBase(_core.Table):
         self._ready = True
 
     def _is_whole(self) -> bool:
-        at = layout.HEADER_LENGTH
+        at = CONTROL
         boot = self._this_boot()
 
         def is_ours() -> bool:
@@ -112,7 +112,7 @@ class TableBase(_core.Table):
 
     def _renew_boot(self) -> None:
         """Recovers the table after another boot (spec/table.md 9). The caller holds the slot. NeedsRecoveryError."""
-        boot, at = self._this_boot(), layout.HEADER_LENGTH
+        boot, at = self._this_boot(), CONTROL
         if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
             if not self._is_whole():
                 if not self.header.checked:
@@ -126,20 +126,32 @@ class TableBase(_core.Table):
                         stacklevel=2,
                     )
             self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)  # last
-        self._ready = True
+        self._renewed = True
 
     def _follow(self) -> None:
-        """Follows the file to a grown one that has its name now (spec/table.md 7)."""
-        if self._replaced is None:
-            with contextlib.suppress(OSError):
-                if os.fstat(self._file.fileno()).st_nlink == 0:
-                    self._look_at_name()
+        """Follows the file to a grown one that has its name now (spec/table.md 7). A read goes on in a replaced one."""
+        if self._replaced is None and self._has_no_name():
+            self._look_at_name()
+
+    def _has_no_name(self) -> bool:
+        with contextlib.suppress(OSError):
+            return os.fstat(self._file.fileno()).st_nlink == 0
+        return False
 
     def _check_replaced(self) -> None:
         """Follows the file; raises ChannelReplacedError if another table has the name now (spec/channel.md 6.13)."""
+        self._replaced = None
         self._follow()
         if self._replaced is not None:
             raise ChannelReplacedError(self.path, self._replaced)
+
+    def _settle_successor(self) -> None:
+        """What the slot's new owner does if ``successor`` is not 0: follows the file, or raises ChannelReplacedError.
+        The hint is wrong if the file still has its name: the process of a ``grow`` was killed before its rename."""
+        memory = self._memory
+        self._check_replaced()
+        if memory is self._memory and not self._has_no_name():
+            memory.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
 
     def _look_at_name(self) -> None:
         try:

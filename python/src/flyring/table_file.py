@@ -54,8 +54,7 @@ def copy_into(table: Table, path: str, any_file_system: bool) -> int:
         final = fill_in(file, header, table._schema_bytes, identity, is_checked(file))
         size = copy_cells(table, file, final, path, clean=True)
 
-    with successor(path, layout.SUCCESSOR_REPLACED):
-        create_file(path, header.file_length, 0o600, any_file_system, True, make, synced=True)
+    create_file(path, header.file_length, 0o600, any_file_system, True, make, True, lambda: successor(path))
     return size
 
 
@@ -68,7 +67,7 @@ def copy_cells(table: Table, file: File, header: TableHeader, path: str, clean: 
         while cell >= 0:
             cell = table._copy(to, cell)
         stamp, changed = CONTROL + layout.TABLE_CONTROL_STAMP, CONTROL + layout.TABLE_CONTROL_CHANGED
-        latest = max(memory.load64(stamp), min(table.version, layout.MAX_POSITION))
+        latest = max(memory.load64(stamp), min(table._memory.load64(stamp), layout.MAX_POSITION))
         memory.store64(stamp, latest)
         memory.store64(changed, latest)
         size = memory.load64(CONTROL + layout.TABLE_CONTROL_SIZE)
@@ -84,19 +83,19 @@ def larger_file(
     table: Table, capacity: int, with_file: Callable[[File, TableHeader], None]
 ) -> tuple[File, TableHeader]:
     """Makes a larger file in the place of the table's, whose slot the caller holds (spec/table.md 7, grow).
-    ``with_file`` is called before the file gets the name. Returns the file and its header."""
-    header = replace(table.header, capacity=capacity, longer=0)
+    ``with_file`` is called when the file is on the disk, before it gets the name. Returns the file and its header."""
+    header, old = replace(table.header, capacity=capacity, longer=0), table._memory
     made: list[tuple[File, TableHeader]] = []
 
     def make(file: File) -> None:
         final = fill_in(file, header, table._schema_bytes, table._identity, header.checked)
         copy_cells(table, file, final, table.path, clean=False)
+        os.fsync(file.fileno())
         with_file(file, final)
         made.append((file, final))
 
     mode = os.fstat(table._file.fileno()).st_mode & 0o777
-    with successor(table.path, layout.SUCCESSOR_REPLACED):
-        create_file(table.path, header.file_length, mode, table._any_file_system, True, make, synced=True)
+    create_file(table.path, header.file_length, mode, table._any_file_system, True, make, True, lambda: hint(old))
     return made[0]
 
 
@@ -106,24 +105,33 @@ def same_but_larger(old: TableHeader, new: TableHeader) -> bool:
 
 
 @contextlib.contextmanager
-def successor(path: str, what: int) -> Iterator[None]:
-    """Stores the ``successor`` hint in the table at ``path`` before its name changes, and wakes its sleepers after that
-    (spec/channel.md 3.2). ``what``: a SUCCESSOR constant, or 0 to do nothing. Ignores errors, because this is only a
-    hint."""
+def successor(path: str, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None]:
+    """Gives the ``successor`` hint to those who use the table at ``path``, whose name changes within the block
+    (spec/channel.md 3.2). Ignores errors, because this is only a hint."""
     old: Memory | None = None
-    if what:
-        with contextlib.suppress(FlyringError, OSError, ValueError):
-            file = open_file(path)
-            try:
-                page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-                TableHeader.parse(page, size, path)
-                old = Memory(file, CONTROL + layout.TABLE_CONTROL_LENGTH, True, path)
-                old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
-            finally:
-                file.close()
-    try:
+    with contextlib.suppress(FlyringError, OSError, ValueError):
+        file = open_file(path)
+        try:
+            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+            TableHeader.parse(page, size, path)
+            old = Memory(file, CONTROL + layout.TABLE_CONTROL_LENGTH, True, path)
+        finally:
+            file.close()
+    if old is None:
         yield
+        return
+    try:
+        with hint(old, what):
+            yield
     finally:
-        if old is not None:
-            old.wake_all(CONTROL + layout.TABLE_CONTROL_DATA_SEQUENCE)
-            old.close()
+        old.close()
+
+
+@contextlib.contextmanager
+def hint(old: Memory, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None]:
+    """Stores ``successor`` before the name of a file changes, and wakes those who wait for any change after that."""
+    old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
+    yield
+    # Once more: a process that took the slot meanwhile found the old name, and stored 0 (spec/table.md 7).
+    old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
+    old.wake_all(CONTROL + layout.TABLE_CONTROL_DATA_SEQUENCE)

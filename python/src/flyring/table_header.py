@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import struct
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -54,6 +55,8 @@ class TableOptions(TypedDict, total=False):
     """With True, file systems outside the list of spec/channel.md 3.1 are allowed, too (False)."""
     wake: bool
     """With False, changes that are made through this table do not wake sleeping processes (True)."""
+    recovery_progress: Callable[[int, int], object]
+    """Called with the numbers of cells checked and of all cells, while a writer recovers the table (none)."""
 
 
 def up_to(length: int, alignment: int) -> int:

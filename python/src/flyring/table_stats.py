@@ -27,8 +27,8 @@ class TableStats:
     """Entries of the current copy of the index that are not empty."""
     entries: int
     """Entries of one copy of the index."""
-    rebuild: float
-    """How much of a rebuild of the index is done, from 0 to 1; 0 if none is under way."""
+    rebuild: int
+    """0: no rebuild of the index is under way; else its next step, of ``2 * entries + 1``."""
     version: int
     """The last completed change."""
     has_writer: bool
@@ -61,7 +61,7 @@ class TableStats:
             size=len(table),
             filled=word(layout.TABLE_CONTROL_FILLED_OTHER if copy else layout.TABLE_CONTROL_FILLED),
             entries=entries,
-            rebuild=rebuild / (2 * entries + 1) if 0 <= rebuild <= 2 * entries + 1 else 0.0,
+            rebuild=rebuild if 0 <= rebuild <= 2 * entries + 1 else 0,
             version=table.version,
             has_writer=table._has_writer(),
             writer_name=fields.name if fields else "",

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import _core, layout
-from ._core import File
+from ._core import File, Memory
 from .closing import Closing
 from .errors import ClosedError, FlyringError, InvalidArgumentError, SlotLostError
 from .slots import CHANGING, name_at
 from .system import failed, new_lock
-from .table_file import SLOT, copy_into, larger_file
+from .table_file import CONTROL, SLOT, copy_into, larger_file
 from .table_header import TableHeader
 
 if TYPE_CHECKING:
@@ -43,18 +43,18 @@ class TableWriter(_core.TableWriter, Closing):
         try:
             self = super().__new__(cls, table, lock)
             self._table, self._lock, self._name = table, lock, name
-            self._occupy()
+            self._occupy(self, table._memory)
         except BaseException:
             lock.close()
             raise
         return self
 
-    def _occupy(self) -> None:
+    def _occupy(self, writer: _core.TableWriter, memory: Memory) -> None:
         """Take 3 and 4 of spec/table.md 5.1, and the slot's fields (spec/channel.md 5.2, 4)."""
         if self._name is None:
-            self._take(False)
+            writer._take(False)
             return
-        memory, identity, name = self._table._memory, self._table._identity, self._name.encode("ascii")
+        identity, name = self._table._identity, self._name.encode("ascii")
         length = memory.load32(SLOT + layout.PUBLISHER_SLOT_NAME_LENGTH)
         renamed = length != len(name) or name_at(memory, SLOT) != name
         if renamed:
@@ -65,7 +65,7 @@ class TableWriter(_core.TableWriter, Closing):
         if renamed:
             memory.write(SLOT + layout.PUBLISHER_SLOT_NAME, name.ljust(layout.MAX_NAME_LENGTH, b"\0"))
         try:
-            self._take(True)
+            writer._take(True)
         finally:
             if renamed:
                 memory.store32(SLOT + layout.PUBLISHER_SLOT_NAME_LENGTH, len(name))
@@ -102,12 +102,12 @@ class TableWriter(_core.TableWriter, Closing):
         without a schema) and changes it. Returns the new version. An exception puts nothing. Raises KeyError if the key
         is absent."""
         self._check()
-        buffer = bytearray(self[key])
-        if self._table.schema is None:
-            handler(buffer)
+        table, buffer = self._table, bytearray(self[key])
+        if not table._schema_bytes:
+            table._handle(handler, buffer)
         else:
-            with writable(self._table, buffer) as message:
-                handler(message)
+            with writable(table, buffer) as message:
+                table._handle(handler, message)
         return self.put(key, buffer)
 
     def clear(self) -> int:
@@ -129,28 +129,36 @@ class TableWriter(_core.TableWriter, Closing):
         """Puts a larger file in the place of the table's; see ``Table.grow``. This writer goes on in it."""
         self._check()
         table = self._table
+        table._check_handler()
         if not isinstance(capacity, int) or not table.capacity <= capacity <= layout.TABLE_MAX_CAPACITY:
             most = layout.TABLE_MAX_CAPACITY
             raise InvalidArgumentError("capacity", f"{capacity!r} must be {table.capacity} (that of now) to {most}")
         table._check_replaced()
         locks: list[File] = []
+        writers: list[_core.TableWriter] = []
 
-        def lock_it(file: File, header: TableHeader) -> None:
+        def take(file: File, header: TableHeader) -> None:
+            """Takes the new file's slot."""
             locks.append(new_lock(file, table.path))
             locks[0].try_lock(SLOT + layout.CONTROL_SLOT_LOCK)
+            memory = Memory(file, header.sections_end, True, table.path)
+            try:
+                new = _core.Table(file, memory, header.shape, table.path, table._wake, True)
+                writers.append(_core.TableWriter(new, locks[0]))
+                self._occupy(writers[0], memory)
+                new._shut()
+            finally:
+                memory.close()
 
         try:
-            file, header = larger_file(table, capacity, lock_it)
+            file, header = larger_file(table, capacity, take)
         except BaseException:
             for lock in locks:
                 lock.close()
             raise
-        old = self._lock
         table._adopt(file, header)
         self._lock = locks[0]
-        self._move(locks[0])
-        self._occupy()
-        old.close()
+        self._move(writers[0])  # gives the old slot back
 
     def sync(self) -> None:
         """Writes to the disk what was changed. Raises IoError."""
@@ -217,7 +225,8 @@ def take_lock(table: Table, patience: float) -> File:
         try:
             if lock.try_lock(SLOT + layout.CONTROL_SLOT_LOCK):
                 memory = table._memory
-                table._check_replaced()
+                if memory.load32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR):
+                    table._settle_successor()
                 if memory is table._memory:
                     table._renew_boot()
                     return lock

@@ -59,7 +59,6 @@ inline constexpr std::uint64_t MIN_LAG_DIVISOR = 2;
 inline constexpr std::int64_t MAX_EPOCH = 4611686018427387904;
 inline constexpr std::int32_t SUCCESSOR_REPLACED = 1;
 inline constexpr std::int32_t SUCCESSOR_UNLINKED = 2;
-inline constexpr std::int32_t SUCCESSOR_GROWN = 3;
 inline constexpr std::int64_t COUNT_UNKNOWN = -1;
 inline constexpr std::uint32_t INBOX_SUBSCRIBERS = 1;
 inline constexpr std::uint32_t MIN_QUEUE_SLOTS = 2;

@@ -62,7 +62,7 @@ inline WaitingWords waiting_words(std::byte* cell) noexcept {
 class TableChanges {
   public:
     explicit TableChanges(const TableFile& file)
-        : view_(file, file.mapping.data()),
+        : view_(file, file.mapping.data(), true),
           slot_(file.slot()),
           checked_(file.header.checked),
           wakes_(file.wakes),
@@ -125,7 +125,7 @@ class TableChanges {
             if (!is_live(number)) {
                 bury(entry);
                 const std::uint32_t free = load_relaxed(top());
-                if (free != number + 1 && number < view_.fresh()) push(number);
+                if (free != number + 1 && number < view_.fresh()) this->free(number);
                 size = wrapping_subtract(size, 1);
             }
             store_relaxed(this->size(), size);
@@ -161,8 +161,12 @@ class TableChanges {
         while (number < view_.cell_count() && !view_.usable(number)) ++number;
         return number;
     }
-    /// Puts a cell on top of the stack of free cells (5, remove 4).
-    void push(std::uint64_t number) noexcept {
+    /// Puts a cell on top of the stack of free cells (5, remove 4). Its older body is void: after a power loss it could
+    /// undo the removal.
+    void free(std::uint64_t number) noexcept {
+        const std::int64_t other = load_relaxed(view_.version(number)) ^ 1;
+        store_relaxed(word_at<std::int64_t>(view_.body(number, other), layout::TABLE_BODY_SEQ), std::int64_t{0});
+        compiler_fence();
         store_relaxed(next(number), load_relaxed(top()));
         compiler_fence();
         store_relaxed(top(), static_cast<std::uint32_t>(number + 1));
@@ -184,11 +188,12 @@ class TableChanges {
         compiler_fence();
         bury(entry);  // remove 3
         compiler_fence();
-        push(number);  // remove 4
-        tell(number);
+        free(number);  // remove 4
+        tell();
         store_relaxed(size(), wrapping_subtract(load_relaxed(size()), 1));  // remove 5
         compiler_fence();
         store_release(intent(), std::uint64_t{0});
+        wake(number);
     }
 
   private:
@@ -214,7 +219,8 @@ class TableChanges {
     std::int64_t update(std::uint64_t number, Bytes value) {
         checked_stamp();
         const std::int64_t version = write(number, nullptr, value, static_cast<std::int32_t>(value.size()));
-        tell(number);
+        tell();
+        wake(number);
         return version;
     }
 
@@ -256,10 +262,11 @@ class TableChanges {
         if (both) enter(other, entry, generation ^ 1);
         compiler_fence();
         const std::int64_t version = write(number, &key, value, static_cast<std::int32_t>(value.size()));  // insert 4
-        tell(number);
+        tell();
         store_relaxed(this->size(), size);  // insert 5
         compiler_fence();
         store_release(intent(), std::uint64_t{0});
+        wake(number);
         return version;
     }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_full(std::uint64_t fresh) const {
@@ -304,10 +311,14 @@ class TableChanges {
                         std::min(length, static_cast<std::int32_t>(view_.file().header.value_bytes)));
     }
 
-    /// Tells of the last change, and wakes (3, write 6).
-    void tell(std::uint64_t number) noexcept {
+    /// Tells of the last change (3, write 6).
+    void tell() noexcept {
         compiler_fence();
         store_release(view_.changed(), load_relaxed(stamp()));
+        compiler_fence();
+    }
+    /// Wakes those that wait for this cell, and for the table (8).
+    void wake(std::uint64_t number) noexcept {
         if (FLYRING_UNLIKELY(!wakes_)) return;
         wake_pair(waiting_words(view_.cell(number)), registered_);
         wake_pair(view_.file().data(), registered_);

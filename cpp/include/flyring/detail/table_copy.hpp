@@ -44,12 +44,10 @@ class TableBuilder {
         ++size_;
     }
 
-    /// Stores the control words. `changed`: the last change of the table that was copied. Returns how many keys there
-    /// are.
-    std::uint64_t finish(std::int64_t changed) {
-        last_ = std::max(last_, changed);
-        store_relaxed(changes_.stamp(), last_);
-        store_relaxed(view_.changed(), last_);
+    /// Stores the control words. `stamp`: of the table that was copied. Returns how many keys there are.
+    std::uint64_t finish(std::int64_t stamp) {
+        store_relaxed(changes_.stamp(), stamp);
+        store_relaxed(view_.changed(), stamp);
         store_relaxed(changes_.size(), static_cast<std::int64_t>(size_));
         store_relaxed(changes_.fresh(), static_cast<std::uint32_t>(fresh_));
         store_relaxed(changes_.filled(0), static_cast<std::int64_t>(size_));
@@ -78,7 +76,6 @@ class TableBuilder {
             put(body + layout::TABLE_BODY_CRC,
                 body_crc(cell + layout::TABLE_CELL_KEY, key_length, version, body + layout::TABLE_BODY_VALUE, length));
         }
-        last_ = std::max(last_, version >> 1);
     }
     [[noreturn]] void throw_no_room() const {
         throw NoSpace("table " + file_.path + " does not hold all keys; give it a larger capacity", size_ + 1,
@@ -90,7 +87,6 @@ class TableBuilder {
     const TableView& view_;
     std::uint64_t fresh_ = 0;
     std::uint64_t size_ = 0;
-    std::int64_t last_ = 0;
 };
 
 /// Copies all keys into a new file. Returns how many.
@@ -103,23 +99,24 @@ inline std::uint64_t copy_keys(const TableView& from, const TableFile& to) {
     for (std::uint64_t number = 0; number < end; ++number) {
         if (from.usable(number) && from.read_any(number, key, value, version)) builder.add(key, value, version);
     }
-    return builder.finish(std::max<std::int64_t>(load_acquire(from.changed()), 0));
+    acquire_fence();  // pairs with write 5: each version that was met has its stamp stored
+    return builder.finish(load_relaxed(from.control<std::int64_t>(layout::TABLE_CONTROL_STAMP)));
 }
 
-/// A new file like this one, but for the capacity and the path.
+/// A new file like this one, but for the capacity and the path. `same_table`: it is this table, grown.
 inline std::unique_ptr<NewTable> new_like(const TableFile& file, const std::string& path, std::uint64_t capacity,
-                                          bool same_checks) {
+                                          bool same_table) {
     TableOptions options;
     options.schema = file.schema;
     options.any_file_system = true;
     options.wake = file.wakes;
-    if (same_checks) options.checked = file.header.checked;
+    if (same_table) options.checked = file.header.checked;
     struct stat status{};
     if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
     options.mode = status.st_mode & 0777;
     TableHeader header = file.header;
     header.capacity = capacity;
-    return std::make_unique<NewTable>(path, header, options, file.environment);
+    return std::make_unique<NewTable>(path, header, options, file.environment, same_table);
 }
 
 /// Writes a whole copy to `path`, and returns how many keys it has (9).
@@ -149,12 +146,12 @@ void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, H
                                               "), and at most 1073741824");
     }
     const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);
-    copy_keys(old.reader, made->file);
+    copy_keys(old.changes->view(), made->file);
     made->file.sync();
     auto grown = std::make_unique<AttachedTable>(std::move(made->file), old.boot);
     AttachedTable& at = *grown;
     held(at);
-    store_relaxed(old.file.successor(), layout::SUCCESSOR_GROWN);
+    store_relaxed(old.file.successor(), layout::SUCCESSOR_REPLACED);
     try {
         made->replace();
     } catch (...) {

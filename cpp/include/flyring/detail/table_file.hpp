@@ -173,8 +173,10 @@ inline TableFile open_table(const std::string& table, const OpenTableOptions& op
 /// A new table's file that has no name yet.
 class NewTable {
   public:
-    /// Makes the file whole, but for its name. `path`: as table_path returns it.
-    NewTable(const std::string& path, TableHeader header, const TableOptions& options, const Environment& environment)
+    /// Makes the file whole, but for its name. `path`: as table_path returns it. `same_table`: id and time of the
+    /// header stay, because the file is this table grown.
+    NewTable(const std::string& path, TableHeader header, const TableOptions& options, const Environment& environment,
+             bool same_table = false)
         : unnamed_(path) {
         file.path = path;
         file.header = header;
@@ -187,8 +189,10 @@ class NewTable {
         allocate(unnamed_.fd(), file.header.file_length(), path);
         file.length = file.header.file_length();
         file.map(unnamed_.fd());
-        file.header.table_id = environment.channel_id ? *environment.channel_id : new_uuid();
-        file.header.created_at = environment.created_at ? *environment.created_at : wall_clock(environment);
+        if (!same_table) {
+            file.header.table_id = environment.channel_id ? *environment.channel_id : new_uuid();
+            file.header.created_at = environment.created_at ? *environment.created_at : wall_clock(environment);
+        }
         write_header(file.mapping.data(), file.header);
         const Uuid boot = boot_id(environment);
         std::copy(boot.begin(), boot.end(), file.control() + layout::TABLE_CONTROL_BOOT_ID);
@@ -209,11 +213,12 @@ class NewTable {
     UnnamedFile unnamed_;
 };
 
-/// Stores `successor` in the table that has the name now, before that name changes, and wakes its sleepers after it.
-/// Any failure is ignored: it is only a hint (spec/channel.md 3.2).
+/// Stores `successor` in the table that has the name now, before that name changes. After it stores it again, because
+/// the slot's owner may have cleared it meanwhile, and wakes the sleepers. Any failure is ignored: it is only a hint
+/// (spec/channel.md 3.2, spec/table.md 7).
 class TableSuccessor {
   public:
-    TableSuccessor(const std::string& table, std::int32_t what) noexcept {
+    TableSuccessor(const std::string& table, std::int32_t what) noexcept : what_(what) {
         try {
             OpenTableOptions options;
             options.any_file_system = true;
@@ -226,10 +231,13 @@ class TableSuccessor {
     TableSuccessor(const TableSuccessor&) = delete;
     TableSuccessor& operator=(const TableSuccessor&) = delete;
     ~TableSuccessor() {
-        if (old_) wake_all(old_->data());
+        if (!old_) return;
+        store_relaxed(old_->successor(), what_);
+        wake_all(old_->data());
     }
 
   private:
+    std::int32_t what_;
     std::optional<TableFile> old_;
 };
 
@@ -265,9 +273,11 @@ inline void unlink_table(const std::string& table) {
     }
 }
 
-/// The id of the table that has this path now, and its header; empty if that cannot be told.
+/// The header of the table that has this path now; empty if there is none. Throws IoError if the process cannot tell,
+/// because it has no descriptor left.
 inline std::optional<TableHeader> table_at(const std::string& path) {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) throw_errno("open", path);
     struct stat status{};
     if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     std::byte page[layout::HEADER_LENGTH]{};
@@ -282,12 +292,23 @@ inline std::optional<TableHeader> table_at(const std::string& path) {
     }
 }
 
-/// The header of the table that has taken this one's name; empty if none has (spec/channel.md 6.13).
-[[gnu::cold, gnu::noinline]] inline std::optional<TableHeader> find_replacement(const TableFile& file) {
+/// Whether a header is that of a table, grown (7): only the capacity may differ.
+inline bool is_grown(const TableHeader& now, const TableHeader& was) noexcept {
+    return now.table_id == was.table_id && now.key_type == was.key_type && now.key_bytes == was.key_bytes &&
+           now.value_bytes == was.value_bytes && now.checked == was.checked && now.schema_id == was.schema_id &&
+           now.schema_version == was.schema_version && now.value_template == was.value_template;
+}
+
+/// What a look for another file of the same name finds (spec/channel.md 6.13, spec/table.md 7).
+struct TableLook {
+    bool named = false;                // the file itself has its name
+    std::optional<TableHeader> now{};  // of the other file that has the name
+};
+[[gnu::cold, gnu::noinline]] inline TableLook look_at_name(const TableFile& file) {
     struct stat status{};
-    if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0 || status.st_nlink > 0) return std::nullopt;
-    const std::optional<TableHeader> now = table_at(file.path);
-    return now && now->table_id != file.header.table_id ? now : std::nullopt;
+    if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0) return {};
+    if (status.st_nlink > 0) return {true};
+    return {false, table_at(file.path)};
 }
 
 }  // namespace flyring::detail

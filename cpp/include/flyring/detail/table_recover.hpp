@@ -26,7 +26,7 @@ class TableRecovery {
           live_(view_.cell_count()),
           used_(view_.cell_count()),
           most_(load_relaxed(changes.stamp())) {
-        if (most_ < 0 || most_ > layout::MAX_POSITION) most_ = 0;
+        if (most_ < 0 || most_ >= layout::MAX_POSITION - 1) most_ = 0;
     }
 
     void run(const RecoveryProgress& progress, const Uuid& boot) {
@@ -154,7 +154,7 @@ class TableRecovery {
         store_relaxed(changes_.fresh(), static_cast<std::uint32_t>(fresh));
         store_relaxed(changes_.top(), std::uint32_t{0});
         for (std::uint64_t number = fresh; number-- > 0;) {
-            if (view_.usable(number) && !live_[number]) changes_.push(number);
+            if (view_.usable(number) && !live_[number]) changes_.free(number);
         }
     }
 

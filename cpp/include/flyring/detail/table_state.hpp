@@ -36,6 +36,7 @@ struct AttachedTable {
     AttachedTable& operator=(const AttachedTable&) = delete;
 
     bool is_whole() const noexcept { return file.is_of_this_boot(boot) || file.is_clean(); }
+    std::int64_t looked = 0;  // when a reader looked for another file of its name
 
     TableFile file;
     TableView reader;
@@ -43,6 +44,15 @@ struct AttachedTable {
     Fd description;                       // the lock of single changes
     Uuid boot;
 };
+
+/// Whether a caller that last looked for another file at `looked` may look again (7), and notes that it does.
+[[gnu::cold, gnu::noinline]] inline bool is_time_to_look(std::int64_t& looked) noexcept {
+    constexpr std::int64_t interval = 1'000'000;  // ns
+    const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now - load_relaxed(&looked) < interval) return false;
+    store_relaxed(&looked, now);
+    return true;
+}
 
 /// The lock on the slot, through a description that stays open. The destructor unlocks.
 class HeldSlot {
@@ -80,8 +90,22 @@ class TableState final : public ForkAware {
     /// The file to read from. Throws Closed, NeedsRecovery.
     [[gnu::always_inline]] inline AttachedTable& to_read() {
         AttachedTable* const at = load_acquire(&ready_);
-        if (FLYRING_LIKELY(at != nullptr && load_relaxed(at->file.successor()) != layout::SUCCESSOR_GROWN)) return *at;
+        if (FLYRING_LIKELY(at != nullptr && load_relaxed(at->file.successor()) == 0)) return *at;
         return look();
+    }
+    /// The same, also if its values cannot be read yet. Throws Closed.
+    AttachedTable& to_look_at() {
+        check_open();
+        AttachedTable& at = current();
+        if (FLYRING_LIKELY(load_relaxed(at.file.successor()) == 0) || !is_time_to_look(at.looked)) return at;
+        try {
+            (void)look_for_successor(at);
+        } catch (const Closed&) {
+            throw;
+        } catch (const FlyringError&) {
+            // It cannot attach the larger file now: it reads on, and looks again.
+        }
+        return current();
     }
     /// Whatever its state.
     AttachedTable& current() const noexcept { return *load_acquire(&current_); }
@@ -97,7 +121,13 @@ class TableState final : public ForkAware {
     void count_busy() noexcept { __atomic_fetch_add(&busy_, 1, __ATOMIC_RELAXED); }
     std::uint64_t busy() const noexcept { return load_relaxed(&busy_); }
 
-    /// Does change(changes) under the slot, which it takes for this one change. Throws NoFreeSlot after the time-out.
+    /// To be called first by each verb that changes the table. Throws Closed, ViewAlive.
+    void check_change() const {
+        check_open();
+        if (FLYRING_UNLIKELY(in_handler())) throw_in_handler("changed");
+    }
+    /// Does change(changes) under the slot, which it takes for this one change. Throws Busy if a writer of this object
+    /// has the slot, NoFreeSlot after the time-out.
     template <typename Change>
     auto single(std::chrono::nanoseconds timeout, Change&& change) {
         return with_slot(timeout, [&](AttachedTable& at) { return change(*at.changes); });
@@ -107,6 +137,7 @@ class TableState final : public ForkAware {
     auto with_slot(std::chrono::nanoseconds timeout, Use&& use) {
         check_timeout(timeout);
         to_write();
+        if (FLYRING_UNLIKELY(load_relaxed(&writer_count_) != 0)) check_no_own_writer();
         const Turn turn(*this, timeout);
         for (;;) {
             AttachedTable& at = to_write();
@@ -131,13 +162,13 @@ class TableState final : public ForkAware {
     /// Whether the file may be written by the slot's new owner: it is still the table of its name. False: the table has
     /// grown, so the caller begins again. Throws ChannelReplaced.
     bool may_take(AttachedTable& at) {
-        const std::int32_t successor = load_relaxed(at.file.successor());
-        if (FLYRING_LIKELY(successor == 0)) return true;
-        const std::optional<TableHeader> now = find_replacement(at.file);
-        if (now && successor != layout::SUCCESSOR_GROWN) throw ChannelReplaced(at.file.path, now->table_id);
-        if (now) return !follow(at);
-        // grow holds the slot from this store to the rename: its process died in between.
-        if (successor == layout::SUCCESSOR_GROWN) store_relaxed(at.file.successor(), std::int32_t{0});
+        if (FLYRING_LIKELY(load_relaxed(at.file.successor()) == 0)) return true;
+        const Successor found = look_for_successor(at);
+        if (found.grown) return false;
+        if (found.other) throw ChannelReplaced(at.file.path, *found.other);
+        // grow holds the slot from its store to the rename: its process died in between. A replace or unlink that is
+        // under way stores it once more.
+        if (found.named) store_relaxed(at.file.successor(), std::int32_t{0});
         return true;
     }
     /// Becomes the slot's owner (5.1, take 2 to 4). `name`: of a held writer; null for a single change.
@@ -149,41 +180,49 @@ class TableState final : public ForkAware {
                                         [&] { store_relaxed(slot.closed(), std::int32_t{0}); }));
         } else {
             const std::int64_t epoch = next_epoch(load_relaxed(slot.epoch()));
+            store_relaxed(slot.closed(), std::int32_t{0});
             store_relaxed(slot.wakes(), changes.wakes() ? epoch : 0);
             compiler_fence();
             store_release(slot.epoch(), epoch);
             changes.set_epoch(epoch);
         }
         compiler_fence();
-        if (changes.finish_intent() || name != nullptr) wake_all(at.file.data());
+        if (changes.finish_intent() || name != nullptr || !changes.wakes()) wake_all(at.file.data());
     }
 
-    /// Attaches the larger file that has the table's name by now. Returns whether there is one.
-    bool follow(AttachedTable& old) {
+    /// What has taken the name of an attached file.
+    struct Successor {
+        bool grown = false;           // the same table, which is current by now
+        bool named = false;           // nothing: the file itself has its name
+        std::optional<Uuid> other{};  // another table
+    };
+    /// Looks whether another file has the name of `old`, and attaches it if it is this table, grown (7). Throws IoError
+    /// and the like if the larger file cannot be attached.
+    Successor look_for_successor(AttachedTable& old) {
         const std::lock_guard<std::mutex> guard(mutex_);
         check_open();
-        if (&current() != &old) return true;
-        const std::optional<TableHeader> now = find_replacement(old.file);
-        const TableHeader& was = old.file.header;
-        if (!now || now->key_type != was.key_type || now->key_bytes != was.key_bytes ||
-            now->value_bytes != was.value_bytes || now->schema_id != was.schema_id) {
-            return false;
-        }
+        if (&current() != &old) return {true};
+        const TableLook look = look_at_name(old.file);
+        if (!look.now) return {false, look.named};
+        if (!is_grown(*look.now, old.file.header)) return {false, false, look.now->table_id};
         OpenTableOptions options;
         options.read_only = old.file.read_only;
         options.any_file_system = true;
         options.wake = old.file.wakes;
+        TableFile file;
         try {
-            adopt(std::make_unique<AttachedTable>(open_table(old.file.path, options, old.file.environment), boot_));
-        } catch (const FlyringError&) {
-            return false;  // its name changes again; the next look finds out
+            file = open_table(old.file.path, options, old.file.environment);
+        } catch (const NoSuchChannel&) {
+            return {};  // its name is gone again
         }
-        return true;
+        if (!is_grown(file.header, old.file.header)) return {false, false, file.header.table_id};
+        adopt(std::make_unique<AttachedTable>(std::move(file), boot_));
+        return {true};
     }
     /// Makes a file that this process has just made the current one.
-    AttachedTable& adopt_grown(std::unique_ptr<AttachedTable> grown) {
+    void adopt_grown(std::unique_ptr<AttachedTable> grown) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        return adopt(std::move(grown));
+        adopt(std::move(grown));
     }
 
     /// Calls use(), with fork and close kept out.
@@ -193,10 +232,24 @@ class TableState final : public ForkAware {
         check_open();
         return use();
     }
-    void enter(TableWriterCore& writer) { writers_.push_back(&writer); }
+    void enter(TableWriterCore& writer) {
+        writers_.push_back(&writer);
+        store_relaxed(&writer_count_, writers_.size());
+    }
     void leave(TableWriterCore& writer) noexcept {
         const std::lock_guard<std::mutex> guard(mutex_);
         writers_.erase(std::remove(writers_.begin(), writers_.end(), &writer), writers_.end());
+        store_relaxed(&writer_count_, writers_.size());
+    }
+    /// What tells the calling thread from others.
+    static const char* this_thread() noexcept { return &thread_mark; }
+    /// Whether the calling thread is inside a handler of an update, of this object or of a writer made from it.
+    bool in_handler() const {
+        if (FLYRING_UNLIKELY(load_relaxed(&changing_) == this_thread())) return true;
+        return FLYRING_UNLIKELY(load_relaxed(&writer_count_) != 0) && any_writer_in_handler();
+    }
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_in_handler(const char* what) const {
+        throw ViewAlive("table " + current().file.path + " cannot be " + what + " inside a handler of its own update");
     }
 
     /// Closes the table and its writers. Threads that still read see zeros, and then that it is closed.
@@ -224,11 +277,10 @@ class TableState final : public ForkAware {
       public:
         Turn(TableState& state, std::chrono::nanoseconds timeout)
             : state_(state), deadline_(later(clock_ns(CLOCK_MONOTONIC), timeout.count())) {
-            const char* const self = &thread_mark;
+            const char* const self = this_thread();
             const char* has = nullptr;
             while (!__atomic_compare_exchange_n(&state_.changing_, &has, self, false, __ATOMIC_ACQUIRE,
                                                 __ATOMIC_RELAXED)) {
-                if (has == self) throw TwoThreads("table " + state_.current().file.path);
                 has = nullptr;
                 if (clock_ns(CLOCK_MONOTONIC) >= deadline_) throw_not_free(state_.current().file);
                 std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -244,19 +296,20 @@ class TableState final : public ForkAware {
         std::int64_t deadline_;
     };
 
-    AttachedTable& adopt(std::unique_ptr<AttachedTable> next) {
+    void adopt(std::unique_ptr<AttachedTable> next) {
         files_.push_back(std::move(next));
         AttachedTable* const at = files_.back().get();
+        if (load_relaxed(&why_closed_) != nullptr) {  // another thread has closed the table meanwhile
+            at->file.mapping.detach();
+            at->file.readable.detach();
+            return;
+        }
         store_release(&current_, at);
         store_release(&ready_, at->is_whole() ? at : nullptr);
-        return *at;
     }
     /// The slow path of to_read.
     [[gnu::cold, gnu::noinline]] AttachedTable& look() {
-        check_open();
-        AttachedTable& at = current();
-        if (load_relaxed(at.file.successor()) == layout::SUCCESSOR_GROWN) (void)follow(at);
-        AttachedTable& now = current();
+        AttachedTable& now = to_look_at();
         if (load_acquire(&ready_) == &now) return now;
         if (!now.is_whole()) {
             throw NeedsRecovery(now.file.path,
@@ -272,6 +325,10 @@ class TableState final : public ForkAware {
     [[noreturn, gnu::cold, gnu::noinline]] void throw_closed(const char* why) const {
         throw Closed("table " + current().file.path + " is used " + why);
     }
+
+    inline bool any_writer_in_handler() const;
+    /// Throws Busy if a writer that was made from this object has the slot, and so would never give it back.
+    inline void check_no_own_writer();
 
     void before_fork() noexcept override { mutex_.lock(); }
     void after_fork() noexcept override { mutex_.unlock(); }
@@ -290,9 +347,10 @@ class TableState final : public ForkAware {
 
     static inline thread_local char thread_mark = 0;
 
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::vector<std::unique_ptr<AttachedTable>> files_;  // the last one is current
     std::vector<TableWriterCore*> writers_;
+    std::size_t writer_count_ = 0;
     AttachedTable* current_ = nullptr;
     AttachedTable* ready_ = nullptr;  // null: closed, or of another boot and not mended yet
     const char* changing_ = nullptr;  // the thread that does a single change
@@ -330,7 +388,7 @@ class TableWriterCore {
     template <typename Change>
     [[gnu::always_inline]] inline auto change(Change&& change) {
         const Use use(*this);
-        if (FLYRING_UNLIKELY(load_relaxed(at_->file.successor()) != successor_)) look_for_successor();
+        if (FLYRING_UNLIKELY(load_relaxed(at_->file.successor()) != 0)) look_for_successor();
         return change(*changes_);
     }
     /// The same, with the attached file.
@@ -344,13 +402,18 @@ class TableWriterCore {
 
     /// Goes on in the larger file, whose slot this writer has taken.
     void move_to(AttachedTable& grown, SlotLock lock) {
+        if (!is_open()) return;  // another thread has closed it meanwhile; this unlocks
         changes_.emplace(grown.file);
         state_->take(grown, *changes_, &name_);
         at_ = &grown;
-        successor_ = 0;
         lock_ = std::move(lock);  // unlocks the old slot
     }
 
+    /// Throws ViewAlive inside a handler of its own update.
+    void close_checked() {
+        if (in_handler()) state_->throw_in_handler("closed, nor its writer,");
+        close();
+    }
     void close() noexcept {
         if (!is_open()) return;
         give_back();
@@ -372,6 +435,8 @@ class TableWriterCore {
 
     /// Whether it has the slot.
     bool is_open() const noexcept { return load_relaxed(&why_closed_) == nullptr; }
+    /// Whether the calling thread is inside one of its verbs.
+    bool in_handler() const noexcept { return load_relaxed(&user_) == TableState::this_thread(); }
     const std::string& name() const noexcept { return name_; }
     std::int64_t epoch() const noexcept { return changes_->epoch(); }
     TableState& state() const noexcept { return *state_; }
@@ -398,14 +463,13 @@ class TableWriterCore {
         explicit Use(TableWriterCore& core) : core_(core) {
             const char* why = load_relaxed(&core.why_closed_);
             if (FLYRING_UNLIKELY(why != nullptr)) core.throw_closed(why);
-            if (FLYRING_UNLIKELY(load_relaxed(&core.in_use_))) {
-                throw TwoThreads("the writer of table " + core.at_->file.path);
-            }
-            store_relaxed(&core.in_use_, true);
+            const char* const user = load_relaxed(&core.user_);
+            if (FLYRING_UNLIKELY(user != nullptr)) core.throw_in_use(user);
+            store_relaxed(&core.user_, TableState::this_thread());
         }
         Use(const Use&) = delete;
         Use& operator=(const Use&) = delete;
-        ~Use() { store_relaxed(&core_.in_use_, false); }
+        ~Use() { store_relaxed(&core_.user_, static_cast<const char*>(nullptr)); }
 
       private:
         TableWriterCore& core_;
@@ -413,11 +477,17 @@ class TableWriterCore {
     [[noreturn, gnu::cold, gnu::noinline]] void throw_closed(const char* why) const {
         throw Closed("a writer of table " + at_->file.path + " is used " + why);
     }
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_in_use(const char* user) const {
+        if (user == TableState::this_thread()) state_->throw_in_handler("changed");
+        throw TwoThreads("the writer of table " + at_->file.path);
+    }
+    /// Throws ChannelReplaced, once.
     [[gnu::cold, gnu::noinline]] void look_for_successor() {
-        successor_ = load_relaxed(at_->file.successor());
-        const std::optional<TableHeader> now = find_replacement(at_->file);
-        if (now) throw ChannelReplaced(at_->file.path, now->table_id);
-        if (successor_ != layout::SUCCESSOR_UNLINKED) successor_ = 0;  // its name is about to change: look again
+        if (told_ || !is_time_to_look(looked_)) return;
+        const auto other = state_->look_for_successor(*at_).other;
+        if (!other) return;  // its name is about to change, or is gone
+        told_ = true;
+        throw ChannelReplaced(at_->file.path, *other);
     }
 
     std::shared_ptr<TableState> state_;
@@ -425,10 +495,23 @@ class TableWriterCore {
     std::optional<TableChanges> changes_;
     SlotLock lock_;
     std::string name_;
-    std::int32_t successor_ = 0;
-    bool in_use_ = false;
+    bool told_ = false;                                  // that another table has the name
+    std::int64_t looked_ = 0;                            // when it looked for one
+    const char* user_ = nullptr;                         // the thread that is inside a verb
     const char* why_closed_ = "before it has the slot";  // null: it is open
 };
+
+inline bool TableState::any_writer_in_handler() const {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return std::any_of(writers_.begin(), writers_.end(), [](const auto* writer) { return writer->in_handler(); });
+}
+
+inline void TableState::check_no_own_writer() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (std::any_of(writers_.begin(), writers_.end(), [](const auto* writer) { return writer->is_open(); })) {
+        throw Busy::own_writer(current().file.path);
+    }
+}
 
 inline void TableState::lost_by_fork() noexcept {
     const char* const why = "in a forked child; open it again there";
@@ -447,9 +530,7 @@ inline void TableState::close(bool sync) {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (load_relaxed(&why_closed_) != nullptr) return;
     }
-    if (load_relaxed(&changing_) == &thread_mark) {
-        throw ViewAlive("table " + current().file.path + " cannot be closed inside a handler of its own");
-    }
+    if (in_handler()) throw_in_handler("closed");
     bool by_own_writer = false;
     if (sync) {
         to_write();

@@ -63,9 +63,11 @@ struct Seen {
 /// Offsets and words of one mapped table, with the operations of readers.
 class TableView {
   public:
-    /// `base`: a mapping of the file. Only the words that the caller may write are ever written.
-    TableView(const TableFile& file, std::byte* base) noexcept
+    /// `base`: a mapping of the file. Only the words that the caller may write are ever written. `owner`: of the owner
+    /// of the slot, for which a body that does not fit its version is no matter of time.
+    TableView(const TableFile& file, std::byte* base, bool owner = false) noexcept
         : file_(&file),
+          owner_(owner),
           control_(base + file.header.control_offset()),
           index_(base + file.header.index_offset()),
           cells_(base + file.header.cells_offset()),
@@ -146,7 +148,7 @@ class TableView {
                 }
             }
             if (FLYRING_UNLIKELY(holds < 0)) return {};  // no writer stores that (10)
-            if (patience.over()) throw Busy(file_->path, number);
+            if (patience.over()) throw_unread(number);
         }
     }
 
@@ -157,10 +159,11 @@ class TableView {
         return read(number, [&](std::byte* cell, std::byte* body) __attribute__((always_inline)) {
             Seen seen;
             seen.key_length = load_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH));
-            seen.length = load_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH));
             seen.same_key = static_cast<std::size_t>(seen.key_length) == key.size &&
                             same_bytes(cell + layout::TABLE_CELL_KEY, key.data, key.size);
-            if (seen.same_key && seen.length >= 0 && seen.length <= value_bytes_) {
+            if (!seen.same_key) return seen;
+            seen.length = load_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH));
+            if (seen.length >= 0 && seen.length <= value_bytes_) {
                 take(body + layout::TABLE_BODY_VALUE, static_cast<std::size_t>(seen.length));
             }
             return seen;
@@ -170,6 +173,7 @@ class TableView {
     /// Finds a key (6, find). Returns its cell, or no_cell, and what was read there. `take`: as for read_key.
     template <typename Take>
     [[gnu::always_inline]] inline std::uint64_t find(const HashedKey& key, Seen& seen, Take&& take) const {
+        Patience patience;
         for (;;) {
             const std::int64_t generation = load_acquire(this->generation());  // find 1; pairs with rebuild 3
             const std::uint64_t* const entries = copy(generation);
@@ -180,6 +184,7 @@ class TableView {
                 if (entry >> 32 == key.fingerprint) {
                     const std::uint64_t number = cell_of(entry);
                     if (FLYRING_LIKELY(number != no_cell)) {
+                        prefetch(number);
                         seen = read_key(number, key, take);  // find 3
                         if (FLYRING_LIKELY(seen.same_key && seen.live())) return number;
                     }
@@ -188,6 +193,7 @@ class TableView {
             }
             acquire_fence();  // find 5; pairs with the fence of rebuild 0
             if (FLYRING_LIKELY(load_relaxed(this->generation()) == generation)) return no_cell;
+            if (patience.over()) throw_unread(no_cell);
         }
     }
     std::uint64_t find(const HashedKey& key, Seen& seen) const {
@@ -213,7 +219,18 @@ class TableView {
     }
 
   private:
-    /// How long a read begins again.
+    [[noreturn, gnu::cold, gnu::noinline]] void throw_unread(std::uint64_t number) const {
+        if (owner_) corrupt(number, "the number of its value never fits its version");
+        throw Busy(file_->path, static_cast<std::int64_t>(number));
+    }
+    /// Fetches the first line of both bodies beside that of the cell, because the cell's version tells which of them is
+    /// read.
+    [[gnu::always_inline]] inline void prefetch(std::uint64_t number) const noexcept {
+        const std::byte* const body = cell(number) + body_offset_;
+        __builtin_prefetch(body);
+        __builtin_prefetch(body + body_length_);
+    }
+    /// How long a read or a search begins again.
     class Patience {
       public:
         [[gnu::cold, gnu::noinline]] bool over() noexcept {
@@ -242,6 +259,7 @@ class TableView {
     }
 
     const TableFile* file_;
+    bool owner_;
     std::byte* control_;
     std::byte* index_;
     std::byte* cells_;

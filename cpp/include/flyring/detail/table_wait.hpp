@@ -26,8 +26,10 @@ class TableWait {
     bool next(AttachedTable& at, std::uint64_t cell, Ready&& ready) {
         if (over_) return false;
         const std::int32_t successor = load_relaxed(at.file.successor());
-        if (successor == layout::SUCCESSOR_REPLACED) {
-            if (const auto now = find_replacement(at.file)) throw ChannelReplaced(at.file.path, now->table_id);
+        if (successor != 0) {
+            const auto now = state_.look_for_successor(at);
+            if (now.grown) return true;
+            if (now.other) throw ChannelReplaced(at.file.path, *now.other);
         }
         const auto look = [&] { return ready() || load_relaxed(at.file.successor()) != successor || is_closed(); };
         std::int64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -58,11 +60,12 @@ class TableWait {
         }
         return false;
     }
-    /// Whoever has the slot does not wake if `wakes` is not the epoch.
+    /// The slot's owner does not wake if `wakes` is not the epoch.
     static std::int64_t cap(const TableFile& file) noexcept {
         const SlotWords slot = file.slot();
         const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take
-        return is_epoch(epoch) && load_relaxed(slot.wakes()) != epoch ? short_cap : data_cap;
+        const bool owned = is_epoch(epoch) && load_relaxed(slot.closed()) == 0;
+        return owned && load_relaxed(slot.wakes()) != epoch ? short_cap : data_cap;
     }
 
     TableState& state_;

@@ -56,7 +56,6 @@ final class Layout {
     static final long MAX_EPOCH = 4611686018427387904L;
     static final int SUCCESSOR_REPLACED = 1;
     static final int SUCCESSOR_UNLINKED = 2;
-    static final int SUCCESSOR_GROWN = 3;
     static final int COUNT_UNKNOWN = -1;
     static final int INBOX_SUBSCRIBERS = 1;
     static final int MIN_QUEUE_SLOTS = 2;

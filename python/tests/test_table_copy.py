@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables: snapshots; larger and other tables in the place of one (spec/table.md 7, 9)."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Child
+from flyring import (
+    ChannelReplacedError,
+    FlyringError,
+    InvalidArgumentError,
+    NoFreeSlotError,
+    Table,
+    layout,
+)
+from flyring._identity import Identity
+from flyring.table_check import Walk, broken_rules
+from test_table_waiting import LONG, later, version_of
+
+CONTROL = layout.HEADER_LENGTH
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    with Table.create("t", capacity=12, key="text", value_bytes=16) as one:
+        one["a"] = b"1"
+        yield one
+
+
+def successor_of(table: Table) -> int:
+    return table._memory.load32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR)
+
+
+# Snapshot
+
+
+def made(**options: Any) -> Table:
+    wanted: dict[str, Any] = {"capacity": 20, "key": "text", "value_bytes": 40, "checked": True, **options}
+    return Table.replace("t", **wanted)
+
+
+def test_snapshot(folder: Path) -> None:
+    with made(checked=False) as table:
+        for number in range(20):
+            table[str(number)] = b"value %d" % number
+        for number in range(0, 20, 3):
+            del table[str(number)]
+        expected = {key: table.get_versioned(key) for key in table}
+        with table.writer() as writer:
+            assert writer.snapshot("s") == len(expected)
+        assert table.snapshot(folder / "p.table") == len(expected)
+        assert not [one for one in folder.iterdir() if one.name.endswith(".tmp")]
+        for name in ("s", "p"):
+            with Table.open(name, _identity=Identity(boot_id=uuid.uuid4())) as copy:
+                assert {key: copy.get_versioned(key) for key in copy} == expected
+                assert (copy.version, copy.stats().clean, len(copy)) == (table.version, True, len(expected))
+                assert copy.id != table.id
+                assert [*broken_rules(copy)] == []
+                assert copy.put("new", b"") >> 1 == table.version + 1
+        table["1"] = b"changed"
+        assert table.snapshot("s") == len(expected)
+        with Table.open("s") as copy:
+            assert copy["1"] == b"changed"
+
+
+def test_failed_snapshot_leaves_nothing(folder: Path) -> None:
+    with made() as table:
+        table["a"] = b"1"
+        walk = Walk(table.header, table._memory)
+        table._memory.store32(walk.at(0) + layout.TABLE_CELL_KEY_LENGTH, -1)
+        with pytest.raises(Exception, match="corrupt"):
+            table.snapshot("s")
+        assert sorted(one.name for one in folder.iterdir()) == ["t.table"]
+
+
+# Grow and replace
+
+
+def test_grow_keeps_keys_and_versions(table: Table) -> None:
+    for number in range(11):
+        table[str(number)] = b"v"
+    before, stamp = {key: table.get_versioned(key) for key in table}, table.version
+    table_id = table.id
+    with Table.open("t") as other, Table.open("t", read_only=True) as reader:
+        entry = other.entry("a")
+        assert entry is not None
+        table.grow(100)
+        for one in (table, other, reader):
+            assert ({key: one.get_versioned(key) for key in one}, one.version) == (before, stamp)
+            assert (one.capacity, one.id) == (100, table_id)
+        for number in range(80):
+            other[f"more {number}"] = b""
+        assert len(table) == len(before) + 80
+        table["a"] = b"in the new file"
+        assert (entry.get(), reader["a"]) == (b"in the new file",) * 2
+        assert [*broken_rules(table)] == []
+    with pytest.raises(InvalidArgumentError):
+        table.grow(99)
+
+
+def test_grow_keeps_id_time_and_mode_and_marks_the_old_file(table: Table) -> None:
+    os.chmod(table.path, 0o640)
+    header, old = table.header, table._memory
+    with Table.open("t", read_only=True) as reader:
+        old_words = reader._memory
+        table.grow(30)
+        assert old_words.load32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR) == layout.SUCCESSOR_REPLACED
+        assert (table.header.table_id, table.header.created_at) == (header.table_id, header.created_at)
+        assert (os.stat(table.path).st_mode & 0o777, successor_of(table)) == (0o640, 0)
+        assert table._memory is not old
+        assert reader["a"] == b"1"
+        assert reader.header == table.header
+
+
+def test_grow_that_was_killed_before_its_rename(table: Table) -> None:
+    """The file still has its name: the next owner of the slot takes the hint back."""
+    for take in (lambda: table.put("b", b""), lambda: table.writer().close()):
+        table._memory.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, layout.SUCCESSOR_REPLACED)
+        assert table["a"] == b"1"
+        assert successor_of(table) == layout.SUCCESSOR_REPLACED  # a reader changes nothing
+        take()
+        assert successor_of(table) == 0
+
+
+def test_failed_grow_changes_nothing(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    with table.writer() as writer:
+        monkeypatch.setattr(os, "rename", refuse)
+        with pytest.raises(FlyringError):
+            writer.grow(40)
+        monkeypatch.undo()
+        assert [one.name for one in folder.iterdir()] == ["t.table"]
+        assert writer.put("b", b"2")
+        assert (table.capacity, table["b"]) == (12, b"2")
+        writer.grow(40)
+    assert (table.capacity, table["b"]) == (40, b"2")
+
+
+def test_grow_through_a_writer_in_another_size_is_followed_by_entries(table: Table) -> None:
+    with Table.open("t") as other:
+        entry = other.entry("a")
+        assert entry is not None
+        for capacity in (20, 30, 40):
+            table.grow(capacity)
+            version = table.put("a", b"%d" % capacity)
+            time.sleep(0.002)  # a look each ms
+            assert (entry.get(), entry.version, other.capacity) == (b"%d" % capacity, version, capacity)
+
+
+def test_grow_of_a_writer_that_goes_on(table: Table) -> None:
+    with Table.open("t") as other, table.writer("feed") as writer:
+        entry = writer.entry("a")
+        assert entry is not None
+        writer.grow(50)
+        assert entry.put(b"2") == writer.entry("a").version  # type: ignore[union-attr]
+        with pytest.raises(NoFreeSlotError, match="feed"):
+            other.put("b", b"", timeout=0.01)
+        assert other["a"] == b"2"
+    assert other.closed
+    with Table.open("t") as other:
+        assert other.put("b", b"", timeout=0)
+        assert other.capacity == 50
+
+
+def test_waiting_writer_follows_a_grown_table(table: Table, child: Callable[..., Child]) -> None:
+    with table.writer() as writer:
+        one = child(
+            """
+            import flyring
+            with flyring.Table.open("t") as table:
+                print("ready", flush=True)
+                table.put("child", b"1", timeout=30)
+                print(table.capacity, flush=True)
+            """
+        )
+        assert one.line() == "ready"
+        time.sleep(0.05)
+        writer.grow(40)
+        writer["b"] = b""
+    assert one.line() == "40"
+    assert table["child"] == b"1"
+    assert [*broken_rules(table)] == []
+
+
+def test_waiting_reader_follows_a_grown_table(table: Table) -> None:
+    with Table.open("t") as other:
+        version = version_of(other, "a")
+        thread = later(lambda: (table.grow(40), table.put("a", b"2")))
+        assert other.wait_changed("a", version, timeout=LONG) == version_of(table, "a")
+        thread.join()
+        assert other.capacity == 40
+
+
+def test_replaced_table_is_noticed_by_waits_and_writers(table: Table) -> None:
+    held = table.writer()
+    with Table.replace("t", capacity=12, key="text", value_bytes=16) as new:
+        assert table["a"] == b"1"
+        with pytest.raises(ChannelReplacedError):
+            held.put("a", b"2")
+        assert held.put("a", b"2")  # it is told once
+        assert held.remove("none") is False
+        held.close()
+        for refused in (
+            lambda: table.put("a", b"3"),
+            lambda: table.writer(),
+            lambda: table.wait_changed("a", version_of(table, "a"), timeout=LONG),
+        ):
+            with pytest.raises(ChannelReplacedError, match="another table") as caught:
+                refused()
+            assert caught.value.channel_id == new.id
+        assert table["a"] == b"2"
+        assert len(new) == 0
+
+
+def test_owner_that_took_the_hint_back_learns_of_a_replace(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer takes the slot after the hint was stored and before the rename: it stores 0, for the name is still that
+    of its file. So a replace stores the hint once more."""
+    real = os.rename
+
+    def rename(old: str, new: str) -> None:
+        assert successor_of(table) == layout.SUCCESSOR_REPLACED
+        table.put("b", b"")
+        assert successor_of(table) == 0
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", rename)
+    with Table.replace("t", capacity=12, key="text", value_bytes=16):
+        assert successor_of(table) == layout.SUCCESSOR_REPLACED
+        with pytest.raises(ChannelReplacedError):
+            table.put("c", b"")
+
+
+def test_unlinked_table_goes_on(table: Table) -> None:
+    Table.unlink("t")
+    assert successor_of(table) == layout.SUCCESSOR_UNLINKED
+    table["a"] = b"2"
+    assert table["a"] == b"2"
+    with Table.create("t", capacity=12, key="text", value_bytes=16), pytest.raises(ChannelReplacedError):
+        time.sleep(0.002)
+        table["a"] = b"3"
+
+
+def test_snapshot_has_the_stamp_of_its_table_and_a_time_of_its_own(table: Table) -> None:
+    for number in range(5):
+        table["a"] = b"%d" % number
+        del table["a"]
+    table["b"] = b""
+    del table["b"]  # the last change is of no key of the snapshot
+    table.snapshot("s")
+    with Table.open("s") as copy:
+        assert copy.version == copy._memory.load64(CONTROL + layout.TABLE_CONTROL_STAMP) == table.version
+        assert copy.header.created_at > table.header.created_at
+        assert (len(copy), copy.stats().clean) == (0, True)
