@@ -345,7 +345,7 @@ public final class Table extends TableReads implements AutoCloseable {
      */
     public TableStats stats() {
         state.checkOpen();
-        return TableStats.of(state.current());
+        return TableStats.of(state.current(), state.identity);
     }
 
     /**

@@ -147,7 +147,7 @@ final class TableState {
 
     /** Throws if the slot could only be free after this process has closed its writer: a wait would be for itself. */
     private void checkNoWriter() {
-        for (TableWriter.Seat seat : seats) {
+        for (TableWriter.Seat seat : seats) { // at most one, and it may be closed meanwhile
             throw new BusyException("The table " + file.path + " has a writer open that was made from this very object: "
                 + seat.label() + ". Use that writer, or close it first.");
         }

@@ -119,6 +119,12 @@ abstract class TableVerbs {
     /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
     abstract long change(TableLook look, Change change, long timeout);
 
+    private static PayloadBuffer wrapped(byte[] value) {
+        PayloadBuffer buffer = new PayloadBuffer();
+        buffer.wrap(value);
+        return buffer;
+    }
+
     private long update(TableLook look, ValueUpdate handler) {
         return change(look, look.change.set(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
     }
@@ -139,6 +145,17 @@ abstract class TableVerbs {
      */
     public final long put(long key, DirectBuffer value, int offset, int length) {
         return change(keyed(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, a signed integer.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(long key, byte[] value) {
+        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -204,6 +221,17 @@ abstract class TableVerbs {
     }
 
     /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, text.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(CharSequence key, byte[] value) {
+        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
+    }
+
+    /**
      * Sets the value of a key that is not there.
      *
      * @param key the key, text.
@@ -263,6 +291,17 @@ abstract class TableVerbs {
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length) {
         return change(keyed(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, bytes.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(DirectBuffer key, byte[] value) {
+        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**

@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
@@ -150,6 +151,9 @@ class TableTest {
             assertEquals(0, table.putIfAbsent("k", one, 0, 2));
             assertEquals(0, table.compareAndPut("k", first + 2, one, 0, 2));
             assertEquals(0, table.compareAndPut("k", 0, one, 0, 2));
+            assertEquals(2, table.put("k", "array".getBytes(StandardCharsets.UTF_8)) >> 1);
+            assertEquals("array", get(table, "k"));
+            first = table.put("k", new byte[0]);
             long second = table.compareAndPut("k", first, one, 1, 2);
             assertEquals("ne", get(table, "k"));
             Versioned got = table.getVersioned("k");
@@ -169,7 +173,7 @@ class TableTest {
             assertEquals(third, table.getVersioned("k").version());
             assertTrue(table.remove("k"));
             assertNull(get(table, "k"));
-            assertEquals(List.of(0L, 4L), List.of(table.size(), table.version()));
+            assertEquals(List.of(0L, 6L), List.of(table.size(), table.version()));
             assertTrue(table.compareAndPut("k", 0, one, 0, 3) > third, "a version is never used again");
         }
     }
@@ -430,6 +434,42 @@ class TableTest {
         int at = Layout.TABLE_CONTROL_SLOT;
         return List.of(file.control.getInt(at + Layout.PUBLISHER_SLOT_CLOSED),
             file.word(at + Layout.PUBLISHER_SLOT_WAKES), file.word(at + Layout.PUBLISHER_SLOT_EPOCH));
+    }
+
+    @Test
+    void statsTellWhoWritesAndWhatIsLeftToDo() {
+        try (Table table = Table.create(path(), text())) {
+            put(table, "a", "1");
+            TableFile file = TableFile.open(path(), new OpenOptions());
+            try (TableWriter writer = table.writer("feed")) {
+                put(writer, "b", "2");
+                TableStats stats = table.stats();
+                assertEquals(List.of(path(), table.id(), 8L, 2L, 2L, 16L, 2L, 0L), List.of(stats.path(), stats.id(),
+                    stats.capacity(), stats.size(), stats.version(), stats.entries(), stats.filled(),
+                    stats.rebuild()));
+                assertEquals(List.of(true, false, false, "feed", 2L, 0, false, false), List.of(stats.writing(),
+                    stats.closed(), stats.unfinished(), stats.writer(), stats.epoch(), stats.successor(),
+                    stats.needsRecovery(), stats.clean()));
+                assertEquals(ProcessHandle.current().pid(), stats.pid());
+                file.word(Layout.TABLE_CONTROL_INTENT, file.entry(0, file.home(1)));
+                file.word(Layout.TABLE_CONTROL_STAMP, 3);
+                assertFalse(table.stats().unfinished(), "its writer may finish it");
+            }
+            assertTrue(table.stats().closed());
+            assertTrue(table.stats().unfinished());
+            put(table, "a", "1");
+            assertFalse(table.stats().unfinished());
+            table.close(true);
+        }
+        try (Table table = Table.open(path(), new OpenOptions().identity(new Identity().bootId(new UUID(2, 6))))) {
+            assertTrue(table.stats().clean());
+            assertFalse(table.stats().needsRecovery());
+            TableFile.open(path(), new OpenOptions()).control.putInt(Layout.TABLE_CONTROL_CLEAN, 0);
+        }
+        try (Table table = Table.open(path(), new OpenOptions().identity(new Identity().bootId(new UUID(2, 6))))) {
+            assertTrue(table.stats().needsRecovery());
+            assertThrows(NeedsRecoveryException.class, table::size);
+        }
     }
 
     @Test
