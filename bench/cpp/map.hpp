@@ -121,6 +121,7 @@ class MapRunner {
   private:
     static constexpr unsigned ended = 0;   // the word that counts the slices that side a has ended
     static constexpr unsigned filled = 1;  // the word that is 1 when the map is filled
+    static constexpr unsigned begun = 2;   // the word that counts the slices in which the writer beside has begun
 
     std::vector<std::int64_t> keys(const char* name) const {
         std::ifstream file(setup_.path(name), std::ios::binary | std::ios::ate);
@@ -164,6 +165,8 @@ class MapRunner {
     std::string slice() {
         const auto wanted = std::min(static_cast<std::uint64_t>(rate_ * setup_.time_slice), last_ * 4);
         const auto n = std::max<std::uint64_t>(64, wanted);
+        while (beside_ && page_.get(begun) <= slices_) {
+        }
         const std::int64_t start = bench_now();
         if (asks_) {
             ask(n);
@@ -225,10 +228,11 @@ class MapRunner {
         const std::int64_t start = bench_now();
         std::uint64_t n = 0;
         ++slices_;
-        while (page_.get(ended) < slices_) {
+        do {
             put(64);
             n += 64;
-        }
+            if (n == 64) page_.set(begun, slices_);
+        } while (page_.get(ended) < slices_);
         return result(n, bench_now() - start);
     }
 

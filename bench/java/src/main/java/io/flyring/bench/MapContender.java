@@ -21,6 +21,9 @@ abstract class MapContender extends Contender {
     /** The word of the page that counts the slices that side a has ended. */
     static final int ENDED = 0;
 
+    /** The word that counts the slices in which the writer beside has begun. */
+    static final int BEGUN = 2;
+
     private static final int FILLED = 1;
     private static final long FACTOR = 0x9E3779B97F4A7C15L;
     private static final VarHandle LONG =

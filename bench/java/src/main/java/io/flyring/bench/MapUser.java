@@ -23,6 +23,9 @@ final class MapUser extends Role {
             return map.beside ? writeBeside() : serve();
         }
         long count = (count(Long.MAX_VALUE) + CHUNK - 1) / CHUNK * CHUNK;
+        while (map.beside && map.page.get(MapContender.BEGUN) <= slices) {
+            Thread.onSpinWait();
+        }
         long start = System.nanoTime();
         for (long i = 0; i < count; i += CHUNK) {
             if (map.puts) {
@@ -65,10 +68,13 @@ final class MapUser extends Role {
         long start = System.nanoTime();
         long count = 0;
         slices++;
-        while (map.page.get(MapContender.ENDED) < slices) {
+        do {
             put();
             count += CHUNK;
-        }
+            if (count == CHUNK) {
+                map.page.set(MapContender.BEGUN, slices);
+            }
+        } while (map.page.get(MapContender.ENDED) < slices);
         long ns = System.nanoTime() - start;
         return "{\"kind\": \"mean\", \"count\": " + count + ", \"ns\": " + ns + "}";
     }
