@@ -110,6 +110,9 @@ class MapRunner(Runner):
         if self.puts or self.writes_beside and not self.setup.producer:
             self.values = [value_of(key, 1 + i) for i, key in enumerate(self.sequence)]
             self.handles: list[Any] = self.sequence
+            half = len(self.sequence) // 2  # a writer does not bring the reader's next keys into the cache
+            pairs = list(zip(self.sequence, self.values, strict=True))
+            self.pairs = itertools.cycle(pairs[half:] + pairs[:half])
         else:
             self.handles = self.map.handles(self.sequence)
 
@@ -178,7 +181,7 @@ class MapRunner(Runner):
         put, page = self.map.putter(), self.page
         self.slices += 1
         start, count = clock(), 0
-        pairs = itertools.cycle(zip(self.sequence, self.values, strict=True))
+        pairs = self.pairs
         while page[ENDED] < self.slices:
             for key, value in itertools.islice(pairs, 64):
                 put(key, value)

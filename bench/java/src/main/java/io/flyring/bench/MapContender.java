@@ -12,8 +12,8 @@ import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 
 /**
- * One kind of map, for {@code map}. The constructor opens what this side can open alone. Values have 48 bytes, which tell
- * the key they belong to and the write they are of.
+ * One kind of map, for {@code map}. The constructor opens what this side can open alone. Values have 48 bytes, which
+ * tell the key they belong to and the write they are of.
  */
 abstract class MapContender extends Contender {
     static final int VALUE = 48;

@@ -15,6 +15,7 @@ final class MapUser extends Role {
         this.map = map;
         hits = setup.option("misses", 0) == 0;
         mask = map.sequence.length - 1;
+        at = setup.client() ? 0 : map.sequence.length / 2; // not where the reader will soon be
     }
 
     @Override
