@@ -427,11 +427,13 @@ def test_handler_of_an_update_cannot_change_or_close_its_table(table: Table) -> 
             lambda: writer.clear(),
             lambda: writer.grow(100),
             lambda: writer.close(),
+            lambda: writer.close(sync=True),
             lambda: writer.update("a", lambda value: None),
             lambda: writer.entry("a").put(b""),  # type: ignore[union-attr]
         ]:
             through_update(writer, do)
         assert not writer.closed
+        assert not table.stats().clean
         assert writer.put("b", b"2")
     with Table.open("t") as other:
         assert table.update("a", lambda value: other.get("a"))
