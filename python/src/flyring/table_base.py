@@ -112,8 +112,8 @@ class TableBase(_core.Table):
             raise failed("open", error, str(error.filename)) from error
 
     def _renew_boot(self) -> None:
-        """Take 2 of spec/table.md 5.1: recovers the table after another boot, and clears ``clean``. The caller has the slot.
-        NeedsRecoveryError, IoError."""
+        """Take 2 of spec/table.md 5.1: recovers the table after another boot, and clears ``clean``. The caller has the
+        slot. NeedsRecoveryError, IoError."""
         boot, at, damaged = self._this_boot(), CONTROL, 0
         if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
             if not self._is_whole():
