@@ -3,10 +3,15 @@
 pairs.py."""
 
 import itertools
+import json
 import os
+import pathlib
 import struct
+import subprocess
+import sys
 import time
 
+from cases_typed import TYPED, flyring
 from driver import both
 from harness import above, after, equal, refused, shorten, true, Wrong
 from stream import message
@@ -385,6 +390,46 @@ def two_writers(run, first, second, reader):
         true(f"the last value of one of them under {key}", value in (mine[key], others[key]), shorten(value))
 
 
+MAKE = """
+import json, sys
+from flyring import Table
+from flyring.sbe import Schema
+golden = json.load(open(sys.argv[1]))
+Table.create(
+    sys.argv[2], capacity=10, key="text", schema=Schema.parse(golden["create"]["schema"]), message="PriceUpdate"
+).close()
+"""
+
+
+def typed(run, first, second):
+    """Values that are typed messages: the bytes of one language are the fields that `flyring table` shows, and those
+    that it puts come as bytes to the other one."""
+    a, b = run.peer(first, 1), run.peer(second, 2)
+    golden = json.loads(pathlib.Path(f"{TYPED}.json").read_text(encoding="utf-8"))
+    offered = [o["data"] for o in golden["operations"] if o["op"] == "offer"]
+    prices = [(t["body"], data) for t, data in zip(golden["typed"], offered) if t["message"] == "PriceUpdate"]
+    prices = [(body, data) for body, data in prices if len(data) == 2 * 70]
+    true("messages", len(prices) > 1, golden["typed"])
+    name = run.name("typed")
+    path = str(path_of(run, name))
+    made = subprocess.run([sys.executable, "-c", MAKE, f"{TYPED}.json", path], capture_output=True, text=True)
+    equal(f"status ({made.stderr[-300:]})", made.returncode, 0)
+    for peer in (a, b):
+        peer.call("open", table=name, name=name)
+    equal("the longest value", b.call("info", table=name)["value_bytes"], 70)
+    for n, (body, data) in enumerate(prices):
+        a.call("put", table=name, key=f"k{n}", value=data)
+        equal("bytes", get(b, name, f"k{n}")[0], data)
+        out, status, words = flyring("table", "get", path, f"k{n}")
+        equal(f"status: {words}", status, 0)
+        line = json.loads(out)
+        equal("fields", line["message"], body)
+        line["key"] = "copy"
+        _, status, words = flyring("table", "load", path, given=json.dumps(line) + "\n")
+        equal(f"status: {words}", status, 0)
+        equal("bytes of the fields", get(b, name, "copy")[0], data)
+
+
 def tests(languages):
     """Yields (title, function, arguments) of every test."""
     for a, b in itertools.product(languages, repeat=2):
@@ -396,4 +441,6 @@ def tests(languages):
         yield f"table: {a} makes {b} and {c} read during rebuilds", rebuilt, a, b, c
         yield f"table: {b} may only read what {a} writes", read_only, a, b
         yield f"table: {a} writes while {b} and {c} read", at_once, a, b, c
+        if b == after(languages, a):
+            yield f"table: typed values of {a}, {b} reads", typed, a, b
         yield f"table: single puts of {a} and {b}, {c} reads", two_writers, a, b, c
