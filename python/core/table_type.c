@@ -119,7 +119,7 @@ static void table_dealloc(Table *self)
 static PyObject *table_shut(Table *self, PyObject *ignored)
 {
     (void)ignored;
-    if (self->changing)
+    if (self->changing != 0)
         return raise_error("TwoThreadsError", "(s)", "table");
     if (!table_no_handler(self, false))
         return NULL;

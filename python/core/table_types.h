@@ -17,7 +17,7 @@ typedef struct Table {
     bool closed, wakes, registered, writable;
     bool ready; /* the table is whole in this boot (9) */
     bool renewed; /* it has this boot's id, so a change needs no look at it */
-    bool changing; /* Python code runs under `lock`: a recovery */
+    unsigned long changing; /* the thread that runs Python code under `lock`: a recovery; 0: none */
     int held; /* how many TableWriters of this object hold the slot */
     unsigned long handler; /* the thread that runs the handler of an update; 0: none */
     int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
@@ -113,6 +113,8 @@ table_result table_aim(Table *self, const table_key *key, int64_t version, table
 /* One change, which takes the slot for itself and gives it back. False with an exception. */
 bool single_begin(Table *self, int64_t timeout, table_change *change);
 void single_end(Table *self);
+/* False with an exception if a change may not begin in this thread. */
+bool single_ready(Table *self);
 /* Whether a change may take the slot for itself; with an exception: it would wait for this process. */
 bool single_allowed(Table *self);
 bool writer_usable(TableWriter *self);

@@ -1,21 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables: a writer that dies at any store, or is stopped or killed; what readers see of it; concurrency with exact
-accounting (spec/table.md 3, 5, 7)."""
+accounting; what is left of an operation that is disturbed in this process (spec/table.md 3, 5, 7)."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import copy as copying
+import gc
 import os
+import pickle
 import signal
+import threading
 import time
+import uuid
+import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Child
-from flyring import NoFreeSlotError, Table, layout
+from conftest import Child, in_child
+from flyring import (
+    ClosedError,
+    FlyringError,
+    NoFreeSlotError,
+    SlotLostError,
+    Table,
+    TimedOutError,
+    TwoThreadsError,
+    layout,
+)
 from flyring._core import xxhash64
+from flyring._identity import Identity
 from flyring.table_check import Walk, broken_rules
+from test_survivors import descriptors, interrupted, quick_collections  # noqa: F401
 
 CONTROL = layout.HEADER_LENGTH
 
@@ -285,3 +305,318 @@ def test_exception_in_a_signal_handler_leaves_the_slot_free() -> None:
             signal.signal(signal.SIGALRM, before)
         assert other.put("a", b"2", timeout=0)
         assert table["a"] == b"2"
+
+
+# In this process
+
+
+def take_and_write() -> None:
+    with Table.open("t") as table, table.writer("w") as writer:
+        writer.put("a", b"2")
+        writer.remove("b")
+        writer["b"] = b"2"
+        writer.update("a", lambda value: None)
+
+
+def change_alone() -> None:
+    with Table.open("t") as table:
+        table["a"] = b"2"
+        table.update("a", lambda value: None)
+        table.update({"b": b"2"})
+        table.compare_and_put("a", 1, b"")
+        del table["b"]
+
+
+def clear_and_fill() -> None:
+    with Table.open("t") as table:
+        table.clear()
+        table["a"] = table["b"] = b"2"
+
+
+def grow() -> None:
+    with Table.open("t") as table:
+        table.grow(table.capacity + 1)
+
+
+def grow_a_writer() -> None:
+    with Table.open("t") as table, table.writer("w") as writer:
+        writer.grow(table.capacity + 1)
+        writer.put("a", b"2")
+
+
+def copy() -> None:
+    with Table.open("t") as table:
+        table.snapshot("s")
+
+
+def close_synced() -> None:
+    with Table.open("t") as table:
+        table["a"] = b"2"
+        table.close(sync=True)
+
+
+def wait() -> None:
+    with Table.open("t") as table:
+        for key in ("a", "none"):
+            with contextlib.suppress(TimedOutError):
+                table.wait_changed(key, table._version_of(key), timeout=0.0001)
+        with contextlib.suppress(NoFreeSlotError), table.writer(), Table.open("t") as other:
+            other.put("a", b"", timeout=0.0001)
+
+
+def wait_in_a_loop() -> None:
+    async def main() -> None:
+        with Table.open("t") as table:
+            for key in ("a", None):
+                with contextlib.suppress(TimedOutError):
+                    await table.changed(key, timeout=0.0001)
+
+    asyncio.run(main())
+
+
+STEP = 149  # try an interrupt at every so many instructions
+OPERATIONS = [
+    take_and_write,
+    change_alone,
+    clear_and_fill,
+    grow,
+    grow_a_writer,
+    copy,
+    close_synced,
+    wait,
+    wait_in_a_loop,
+]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.usefixtures("quick_collections")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_instruction_leaves_nothing_behind(operation: Callable[[], None], folder: Path) -> None:
+    with Table.create("t", capacity=4, key="text", value_bytes=8, checked=True) as table:
+        table["a"] = table["b"] = b"1"
+        table.snapshot("s")
+        operation()
+        gc.collect()
+        before = descriptors()
+        n, done = 1, 0
+        while interrupted(operation, n):
+            gc.collect()
+            assert descriptors() == before, n
+            assert sorted(os.listdir(folder)) == ["s.table", "t.table"], n
+            with Table.open("t") as other, Table.open("s") as snapshot, other.writer():  # at once: no lock is held
+                assert [*broken_rules(other)] == [*broken_rules(snapshot)] == [], n
+                assert {*other.items()} <= {("a", b"1"), ("a", b"2"), ("b", b"1"), ("b", b"2")}, n
+                assert other._memory.load32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR) == 0, n
+            done += 1
+            n += STEP
+        assert done >= 3
+
+
+def test_threads_share_a_table() -> None:
+    """Each thread adds to a counter; single changes of one object are one after the other."""
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table:
+        table["n"] = b"0"
+
+        def add() -> None:
+            for _ in range(300):
+                table.update("n", lambda value: value.__setitem__(slice(None), b"%d" % (int(value) + 1)))
+
+        threads = [threading.Thread(target=add) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert table["n"] == b"900"
+
+
+def test_second_thread_waits_for_a_recovery() -> None:
+    with Table.create("t", capacity=4, key="text", value_bytes=8, checked=True) as table:
+        table["a"] = b"1"
+    begun, go_on = threading.Event(), threading.Event()
+
+    def progress(done: int, cells: int) -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    identity = Identity(boot_id=uuid.uuid4())
+    with Table.open("t", recovery_progress=progress, _identity=identity) as table:
+        one = threading.Thread(target=lambda: table.put("b", b"2"))
+        other = threading.Thread(target=lambda: table.put("c", b"3"))
+        one.start()
+        assert begun.wait(30)
+        other.start()
+        with pytest.raises(TwoThreadsError):
+            table.close()
+        with pytest.raises(NoFreeSlotError):
+            table.put("d", b"4", timeout=0.01)
+        go_on.set()
+        one.join()
+        other.join()
+        assert dict(table) == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+def test_another_thread_waits_for_the_handler_of_an_update() -> None:
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table:
+        table["a"] = b"1"
+        threads: list[threading.Thread] = []
+
+        def handler(value: bytearray) -> None:
+            threads.append(threading.Thread(target=lambda: table.put("a", b"3")))
+            threads[0].start()
+            time.sleep(0.02)
+            assert table["a"] == b"1"
+            value[:] = b"2"
+
+        version = table.update("a", handler)
+        threads[0].join()
+        assert table["a"] == b"3"
+        assert table.version == (version >> 1) + 1
+        with table.writer() as writer:
+            caught: list[BaseException] = []
+
+            def beside() -> None:
+                try:
+                    writer.put("a", b"x")
+                except TwoThreadsError as error:
+                    caught.append(error)
+
+            def call(value: bytearray) -> None:
+                thread = threading.Thread(target=beside)
+                thread.start()
+                thread.join()
+
+            writer.update("a", call)
+            assert len(caught) == 1
+
+
+@pytest.mark.parametrize("kind", ["key", "table", "slot"])
+def test_signal_ends_a_wait(kind: str) -> None:
+    class StopError(Exception):
+        pass
+
+    def handler(*_: Any) -> None:
+        raise StopError
+
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table, Table.open("t") as other:
+        table["a"] = b"1"
+        waits: dict[str, Callable[[], object]] = {
+            "key": lambda: other.wait_changed("a", table._version_of("a")),
+            "table": lambda: other.wait_changed(table.version),
+            "slot": lambda: other.writer(timeout=None),
+        }
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            with contextlib.ExitStack() as stack:
+                if kind == "slot":
+                    stack.enter_context(table.writer())
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                with pytest.raises(StopError):
+                    waits[kind]()
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert table.put("a", b"2", timeout=0)
+
+
+@pytest.mark.parametrize("verb", ["update", "read"])
+def test_fork_in_a_handler_goes_on_in_the_parent_only(verb: str) -> None:
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table:
+        table["a"] = b"1"
+        children: list[int] = []
+        try:
+            getattr(table, verb)("a", lambda value: children.append(os.fork()))
+        except ClosedError:
+            os._exit(7)
+        if 0 in children:
+            os._exit(1)
+        assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [7]
+        assert table.put("a", b"2", timeout=0)
+        assert [*broken_rules(table)] == []
+
+
+def test_forked_child_does_not_keep_its_dead_parents_slot(child: Callable[..., Child]) -> None:
+    one = child(
+        """
+        import os, sys, time, flyring
+        table = flyring.Table.open("t")
+        writer = table.writer("parent")
+        table.wait_changed(table.version - 1, timeout=0)
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+        print(pid, flush=True)
+        sys.stdin.read()
+        """
+    )
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table:
+        table["a"] = b"1"
+        orphan = int(one.line())
+        try:
+            with pytest.raises(NoFreeSlotError, match="parent"):
+                table.put("a", b"2", timeout=0)
+            one.kill()
+            assert table.put("a", b"2", timeout=5)
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+
+
+def test_descriptors_closed_by_other_code() -> None:
+    """After closefrom another process may take the slot: the old owner finds that, and unlocks nothing of others."""
+
+    def work() -> None:
+        warnings.simplefilter("ignore")
+        table = Table.open("t")
+        writer = table.writer("old")
+        table.wait_changed(0, timeout=0)
+        os.closerange(3, 1000)
+        with Table.open("t") as other, other.writer("new") as new:
+            refused: list[Callable[[], object]] = [lambda: writer.put("a", b"x"), writer.clear]
+            for use in refused:
+                with pytest.raises(SlotLostError):
+                    use()
+            writer.close()
+            table.close()
+            gc.collect()
+            with Table.open("t") as third, pytest.raises(NoFreeSlotError, match="new"):
+                third.put("a", b"", timeout=0)
+            new["a"] = b"mine"
+
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table:
+        table["a"] = b"1"
+        in_child(work)
+        assert table["a"] == b"mine"
+        assert [*broken_rules(table)] == []
+
+
+def test_writers_and_entries_cannot_be_pickled_or_copied() -> None:
+    with Table.create("t", capacity=4, key="text", value_bytes=8) as table, table.writer() as writer:
+        writer["a"] = b"1"
+        for one in (writer, writer.entry("a"), table.entry("a")):
+            with pytest.raises(TypeError):
+                pickle.dumps(one)
+            with pytest.raises(TypeError):
+                copying.copy(one)
+
+
+def test_python_code_between_check_and_use_is_harmless() -> None:
+    class Version:
+        def __index__(self) -> int:
+            table.close()
+            return 1
+
+    version: Any = Version()
+    uses: list[Callable[[], object]] = [
+        lambda: table.compare_and_put("a", version, b""),
+        lambda: writer.compare_and_put("a", version, b""),
+        lambda: table.wait_changed("a", version, timeout=0),
+        lambda: table.wait_changed(version, timeout=0),
+        lambda: table._scan(version),
+        lambda: writer._clear(version),
+    ]
+    for use in uses:
+        with Table.replace("t", capacity=4, key="text", value_bytes=8) as table:
+            table["a"] = b"1"
+            writer = table.writer()
+            with pytest.raises(FlyringError) as caught:
+                use()
+            assert caught.value.code in ("closed", "busy")
+            assert table.closed or caught.value.code == "busy"
