@@ -72,7 +72,7 @@ class World:
             return [*intent, (self.control("fresh"), 4), *write, changed, *end]
         freed = [(self.cell(number, "other seq", body), 0), (self.cell(number, "next"), 0), (self.control("top"), 2)]
         tombstone = (self.entry(number), TOMBSTONE)
-        return [*intent, *write, tombstone, changed, *freed, *end]
+        return [*intent, *write, tombstone, *freed, changed, *end]
 
     def watch(self, change, words, hit):
         """Lets the writer make the change. Returns whether it was killed."""
