@@ -92,7 +92,7 @@ NAMED = {
         ("if (free != number + 1 && number < view_.fresh()) this->free(number);", "(void)free;"),
     ),
     "Java table: a change wakes no process that waits for the table": Named(
-        "TableWaitingTest#aPutWakesWhoWaitsForTheKeyForAnAbsentOneAndForAny",
+        "TableWaitingTest#aSleeperIsWokenAndDoesNotWaitForTheCap",
         "TableChange.java",
         ("            data.wake(1);\n", ""),
     ),
