@@ -79,7 +79,7 @@ class Tables:
     def table_stats(self, request: Request) -> Answer:
         stats = self.tables[request["table"]].stats()
         names = ("capacity", "size", "filled", "entries", "damaged", "busy")
-        writer = {"name": stats.writer_name, "pid": stats.writer_pid} if stats.has_writer else None
+        writer = {"name": stats.writer, "pid": stats.pid} if stats.writing else None
         more = {"rebuilding": stats.rebuild != 0, "writer": writer}
         return {"stats": {name: getattr(stats, name) for name in names} | more}
 

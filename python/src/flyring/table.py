@@ -472,8 +472,9 @@ class Table(TableBase, MutableMapping[Any, Any]):
         writer.close(sync=True)
 
     def stats(self) -> TableStats:
-        """What the table holds now (spec/api.md). Takes no lock and writes nothing."""
+        """What the table holds now (spec/api.md). Takes no lock and writes nothing. Works before a recovery, too."""
         self._check_open()
+        self._follow()
         return TableStats.of(self)
 
     # Typed values as arrays

@@ -25,7 +25,7 @@ from .errors import (
     SlotOwner,
 )
 from .slots import read_slot
-from .system import failed, is_locked, open_file
+from .system import failed, open_file
 from .table_file import CONTROL, SLOT, same_but_larger
 from .table_header import TableHeader
 
@@ -205,7 +205,3 @@ class TableBase(_core.Table):
         self._check_open()
         if self._read_only:
             raise AccessDeniedError(self.path, "the table was opened for reading only")
-
-    def _has_writer(self) -> bool:
-        """Whether a process holds the writer's slot now."""
-        return is_locked(self._file, SLOT + layout.CONTROL_SLOT_LOCK, self.path)
