@@ -210,7 +210,7 @@ bool table_usable(Table *self)
 static bool find_given(Table *self, PyObject *object, table_reading *reading, table_result *result)
 {
     given_key key;
-    if (UNLIKELY(!table_usable(self)) || UNLIKELY(!key_given(self, object, &key)))
+    if (UNLIKELY(!table_quickly_usable(self)) || UNLIKELY(!key_given(self, object, &key)))
         return false;
     if (UNLIKELY(key.view.obj != NULL) && !table_is_open(self)) { /* getting the buffer may have run Python code */
         key_done(&key);

@@ -454,7 +454,7 @@ def test_change_beside_an_own_writer_is_busy(table: Table) -> None:
             lambda: table.pop("a"),
         ]
         for do in refused:
-            with pytest.raises(BusyError, match="writer open in this process"):
+            with pytest.raises(BusyError, match="use that writer"):
                 do()
         with pytest.raises(NoFreeSlotError):
             table.writer()
