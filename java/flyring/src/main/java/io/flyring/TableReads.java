@@ -7,12 +7,21 @@ import org.agrona.MutableDirectBuffer;
 
 /** The reads and waits of a table, and its changes with a time-out, for each type of key. */
 abstract class TableReads extends TableVerbs {
-    /** Finds the look's key, for a reader; the cell, or {@link TableLook#ABSENT}. */
-    abstract long find(TableLook look);
+    private long find(TableLook look) {
+        return state().find(look);
+    }
 
-    abstract Entry entry(TableLook look);
+    private Entry entry(TableLook look) {
+        Entry entry = new Entry(state(), look.key);
+        return entry.version() == 0 ? null : entry;
+    }
 
-    abstract long waitChanged(TableLook look, long version, Duration timeout);
+    private long waitChanged(TableLook look, long version, Duration timeout) {
+        TableState state = state();
+        TableLook own = new TableLook(); // the thread's own one may be used by what runs meanwhile
+        own.key.set(look.key);
+        return state.waiting(timeout, wait -> state.changed(own, version, wait));
+    }
 
     private int get(TableLook look, MutableDirectBuffer target, int offset) {
         look.into(target, offset);
@@ -50,10 +59,7 @@ abstract class TableReads extends TableVerbs {
 
     private long timed(TableLook look, What what, DirectBuffer value, int offset, int length, long version,
         ValueUpdate update, Duration timeout) {
-        long nanos = Waiting.nanos(timeout);
-        if (nanos < 0) {
-            throw Waiting.negative(nanos);
-        }
+        long nanos = TableState.checked(timeout);
         return change(look, look.change.set(what, value, offset, length, version, update), nanos);
     }
 

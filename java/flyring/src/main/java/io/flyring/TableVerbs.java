@@ -54,7 +54,7 @@ abstract class TableVerbs {
         long make(TableChange table, TableLook look, long likely) {
             table.checkOwned();
             look.nowhere();
-            final long cell = likely >= 0 && look.read(table.file(), likely) ? likely : look.find(table.file());
+            final long cell = look.findAsWriter(table.file(), likely);
             return switch (what) {
                 case PUT -> table.put(look, cell, value, offset, length);
                 case REMOVE -> remove(table, look, cell);
@@ -84,15 +84,46 @@ abstract class TableVerbs {
         }
     }
 
-    /** The calling thread's look, with a key; throws if the table is closed. */
-    abstract TableLook keyed(long key);
+    abstract TableState state();
 
-    abstract TableLook keyed(CharSequence key);
+    /** Throws if the object is closed. */
+    void checkOpen() {
+        state().checkOpen();
+    }
 
-    abstract TableLook keyed(DirectBuffer key);
+    /** The calling thread's look, with a key. */
+    final TableLook keyed(long key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    final TableLook keyed(CharSequence key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    final TableLook keyed(DirectBuffer key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
 
     /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
     abstract long change(TableLook look, Change change, long timeout);
+
+    private static PayloadBuffer wrapped(byte[] value) {
+        PayloadBuffer buffer = new PayloadBuffer();
+        buffer.wrap(value);
+        return buffer;
+    }
 
     private long update(TableLook look, ValueUpdate handler) {
         return change(look, look.change.set(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
@@ -114,6 +145,17 @@ abstract class TableVerbs {
      */
     public final long put(long key, DirectBuffer value, int offset, int length) {
         return change(keyed(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, a signed integer.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(long key, byte[] value) {
+        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -179,6 +221,17 @@ abstract class TableVerbs {
     }
 
     /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, text.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(CharSequence key, byte[] value) {
+        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
+    }
+
+    /**
      * Sets the value of a key that is not there.
      *
      * @param key the key, text.
@@ -238,6 +291,17 @@ abstract class TableVerbs {
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length) {
         return change(keyed(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, bytes.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(DirectBuffer key, byte[] value) {
+        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
