@@ -7,6 +7,7 @@ import contextlib
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -77,11 +78,8 @@ class Tables:
         }
 
     def table_stats(self, request: Request) -> Answer:
-        stats = self.tables[request["table"]].stats()
-        names = ("capacity", "size", "filled", "entries", "damaged", "busy")
-        writer = {"name": stats.writer, "pid": stats.pid} if stats.writing else None
-        more = {"rebuilding": stats.rebuild != 0, "writer": writer}
-        return {"stats": {name: getattr(stats, name) for name in names} | more}
+        stats = asdict(self.tables[request["table"]].stats())
+        return {"stats": stats | {"id": str(stats["id"])}}
 
     def close_table(self, request: Request) -> None:
         if "writer" in request:
