@@ -6,13 +6,14 @@ import itertools
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
 import time
 
 from cases_typed import TYPED, flyring
-from driver import both
+from driver import Refused, both
 from harness import above, after, equal, refused, shorten, true, Wrong
 from stream import message
 
@@ -381,6 +382,78 @@ def at_once(run, writer, reader, third):
         equal("the last values", left, expected if kind == "integer" else {f"key-{k}": v for k, v in expected.items()})
 
 
+def many_checks(run, language):
+    """put_many makes the values of PEER.md, under its keys. get_many finds a value that is not whole, that of another
+    key, one that is shorter, and a key that is gone; it ends at its time."""
+    a, b = run.peer(language, 1), run.peer(language, 2)
+    named = {"integer": lambda k: k, "text": lambda k: f"key-{k}", "bytes": lambda k: k.to_bytes(8, "little").hex()}
+    for kind, key in named.items():
+        name = attach(run, a, b, key=kind, capacity=20)
+        done = told(a, "put_many", table=name, first=5, count=30, remove=4, **MANY)
+        expected, removed = simulated(30, 4, MANY, first=5)
+        equal("counts", (done["count"], done["removed"]), (30, removed))
+        equal(
+            "keys and values", {k: v for k, (v, _) in items(b, name).items()}, {key(k): v for k, v in expected.items()}
+        )
+        for k in range(20):
+            a.call("put", table=name, key=key(k), value=message(7, k, 8, 48, numbered=True)[1].hex())
+        for how in ("get", "read", "entry", "each", "wait", "mix"):
+            reads = told(b, "get_many", table=name, how=how, seconds=0.01, **MANY)
+            above(f"{how}: reads", reads["reads"], 19)
+            equal(f"{how}: absent, busy", (reads["absent"], reads["busy"]), (0, 0))
+            answer = refused("timeout", b, "get_many", table=name, how=how, seconds=0.01, until=10**6, **MANY)
+            for k, wrong in (
+                (3, message(7, 23, 8, 48, numbered=True)[1][:-1] + b"\x99"),
+                (3, message(8, 23, 8, 48, numbered=True)[1]),
+                (3, message(7, 4, 8, 48, numbered=True)[1]),
+                (3, b"\x03"),
+            ):
+                right = get(a, name, key(k))[0]
+                a.call("put", table=name, key=key(k), value=wrong.hex())
+                answer = refused("mismatch", b, "get_many", table=name, how=how, seconds=0.1, **MANY)
+                true("the key, and what is wrong", "key" in answer and answer.get("what"), answer)
+                a.call("put", table=name, key=key(k), value=right)
+            b.send("get_many", table=name, how=how, seconds=5, **MANY)
+            time.sleep(0.02)
+            a.call("remove", table=name, key=key(3))
+            try:
+                raise Wrong(f"{how}: a removed key was not found: {b.receive()}")
+            except Refused as e:
+                equal(f"{how}: {e}", (e.code, e.answer.get("key")), ("mismatch", 3))
+            reads = told(b, "get_many", table=name, how=how, seconds=0.01, removes=True, **MANY)
+            above(f"{how}: absent", reads["absent"] + (how == "each"), 0)
+            a.call("put", table=name, key=key(3), value=message(7, 3, 8, 48, numbered=True)[1].hex())
+
+
+def versions_back(run, language):
+    """get_many finds a version that falls back, and a version with two values (by stores into the file)."""
+    a, b = run.peer(language, 1), run.peer(language, 2)
+    for what in ("behind", "two puts"):
+        name = attach(run, a, b, key="integer", capacity=20)
+        a.call("put_many", table=name, count=60, **MANY)  # two values in each cell
+        version = get(a, name, 0)[1]
+        b.send("get_many", table=name, seconds=5, **MANY)
+        time.sleep(0.05)
+        os.kill(b.pid, signal.SIGSTOP)
+        with open(path_of(run, name), "r+b") as file:  # key 0 lies in cell 0
+            stride = struct.unpack("<q", os.pread(file.fileno(), 8, 96))[0]
+            cells = struct.unpack("<q", os.pread(file.fileno(), 8, 136))[0]
+            body = [cells + 64 + n * (stride - 64) // 2 for n in (0, 1)]
+            if what == "behind":
+                old = struct.unpack("<q", os.pread(file.fileno(), 8, body[1 - (version & 1)]))[0]
+                os.pwrite(file.fileno(), struct.pack("<q", old), cells)
+            else:
+                value = message(7, 20, 8, 48, numbered=True)[1]
+                put = struct.pack("<qiI", version, len(value), 0) + value
+                os.pwrite(file.fileno(), put, body[version & 1])
+        os.kill(b.pid, signal.SIGCONT)
+        try:
+            raise Wrong(f"{what}: not found: {b.receive()}")
+        except Refused as e:
+            equal(f"{what}: {e}", (e.code, e.answer.get("key")), ("mismatch", 0))
+            true(what, what in e.answer["what"] or what == "two puts" and "not whole" in e.answer["what"], e.answer)
+
+
 def two_writers(run, first, second, reader):
     """Two occasional writers of two languages, by single puts, and a reader: each change has its own number."""
     a, b, c = run.peer(first, 1), run.peer(second, 2), run.peer(reader, 3)
@@ -437,6 +510,9 @@ def typed(run, first, second):
 
 def tests(languages):
     """Yields (title, function, arguments) of every test."""
+    for language in languages:
+        yield f"{language}: what put_many puts and get_many finds in a table", many_checks, language
+        yield f"{language}: get_many finds versions of a table that fall back", versions_back, language
     for a, b in itertools.product(languages, repeat=2):
         c = after(languages, b, 1 if a != b else 2)
         yield f"table: {a} and {b} change, {c} reads", verbs, a, b, c
