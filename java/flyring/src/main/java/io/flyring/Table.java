@@ -2,16 +2,10 @@
 package io.flyring;
 
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Objects;
-import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
-import org.agrona.DirectBuffer;
 
 /**
  * The latest value of each key, in a memory-mapped file that several processes share. One process at a time writes; any
