@@ -150,13 +150,13 @@ bool table_look(Table *self, int64_t *next_look, const char *method)
 {
     if (now_ns() < *next_look)
         return true;
-    *next_look = now_ns() + LOOK_NS;
+    __atomic_store_n(next_look, now_ns() + LOOK_NS, __ATOMIC_RELAXED); /* waits read it without the GIL */
     return table_call(self, method) && table_is_open(self);
 }
 
 bool table_no_handler(const Table *self, bool others)
 {
-    if (LIKELY(self->handler == 0))
+    if (LIKELY(self->handler == 0) || (self->memory != NULL && self->memory->forked))
         return true;
     if (self->handler == PyThread_get_thread_ident()) {
         raise_error("ViewAliveError", "(s)",

@@ -222,6 +222,20 @@ def test_torn_bodies() -> None:
         assert [*broken_rules(table)] == []
 
 
+def test_warning_of_damage_that_is_an_error_comes_after_the_recovery() -> None:
+    with made() as table:
+        table["a"] = b"1"
+        table["b"] = b"2"
+        damage(table, "a", 0)
+    with next_boot() as table:
+        with warnings.catch_warnings(), pytest.raises(RuntimeWarning, match="1 of 20"):
+            warnings.simplefilter("error")
+            table["c"] = b"3"
+        assert dict(table) == {"b": b"2"}
+        table["c"] = b"3"
+        assert table.stats().damaged == 1
+
+
 def test_two_cells_of_one_key() -> None:
     """The page of a removal was lost, that of the key's new cell was not: the later one stays, the other is freed."""
     with made() as table:

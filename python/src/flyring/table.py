@@ -405,7 +405,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
                 writer.put(each, value)
         return None
 
-    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:  # type: ignore[override]
+    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:
         """Returns the value of the key; puts ``default`` first if the key is absent."""
         while True:
             value: bytes | None = self.get(key)

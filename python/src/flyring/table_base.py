@@ -92,6 +92,7 @@ class TableBase(_core.Table):
         """Checks that the table is whole in this boot (spec/table.md 9). NeedsRecoveryError."""
         if not self._is_whole():
             raise NeedsRecoveryError(self.path, self.header.checked)
+        self._memory.fence()  # pairs with that of _renew_boot
         self._ready = True
 
     def _is_whole(self) -> bool:
@@ -111,22 +112,26 @@ class TableBase(_core.Table):
             raise failed("open", error, str(error.filename)) from error
 
     def _renew_boot(self) -> None:
-        """Recovers the table after another boot (spec/table.md 9). The caller holds the slot. NeedsRecoveryError."""
-        boot, at = self._this_boot(), CONTROL
+        """Take 2 of spec/table.md 5.1: recovers the table after another boot, and clears ``clean``. The caller has the
+        slot. NeedsRecoveryError, IoError."""
+        boot, at, damaged = self._this_boot(), CONTROL, 0
         if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
             if not self._is_whole():
                 if not self.header.checked:
                     raise NeedsRecoveryError(self.path, False)
                 damaged = self._recover(self._progress)
-                if damaged:
-                    warnings.warn(
-                        f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} "
-                        "cells had no whole value",
-                        RuntimeWarning,
-                        stacklevel=2,
-                    )
-            self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)  # last
+            self._memory.fence()  # last; pairs with that of _check_boot
+            self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)
+        if self._memory.load32(at + layout.TABLE_CONTROL_CLEAN):
+            self._set_clean(False)
         self._renewed = True
+        if damaged:
+            warnings.warn(
+                f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} cells "
+                "had no whole value",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _follow(self) -> None:
         """Follows the file to a grown one that has its name now (spec/table.md 7). A read goes on in a replaced one."""

@@ -2,9 +2,7 @@
 package io.flyring;
 
 import java.time.Duration;
-import java.util.Objects;
 import java.util.UUID;
-import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
 /**
@@ -60,7 +58,8 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     private static OpenOptions existing(TableOptions options) {
-        return new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity).wake(options.wake);
+        return new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity).wake(options.wake)
+            .recoveryProgress(options.recoveryProgress);
     }
 
     /**
@@ -172,15 +171,6 @@ public final class Table extends TableReads implements AutoCloseable {
         String path = Place.tablePath(name);
         Place.checkFolder(name, false);
         TableCreation.unlink(path);
-    }
-
-    /**
-     * Sets what is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
-     *
-     * @param action runs in the thread whose change recovers the table.
-     */
-    public void onRecovery(BiConsumer<Long, Long> action) {
-        state.onRecovery(Objects.requireNonNull(action, "action"));
     }
 
     @Override
@@ -339,7 +329,7 @@ public final class Table extends TableReads implements AutoCloseable {
      */
     public TableStats stats() {
         state.checkOpen();
-        return TableStats.of(state.current(), state.identity);
+        return TableStats.of(state.current(), state.boot);
     }
 
     /**

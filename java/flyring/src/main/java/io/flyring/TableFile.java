@@ -181,17 +181,21 @@ final class TableFile {
         control.putIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR, value);
     }
 
-    byte[] boot() {
-        byte[] boot = new byte[2 * Long.BYTES];
-        control.getBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
-        return boot;
+    /** Whether the table was last made whole in this boot. */
+    boolean isOfBoot(byte[] boot) {
+        for (int i = 0; i < boot.length; i++) {
+            if (control.getByte(Layout.TABLE_CONTROL_BOOT_ID + i) != boot[i]) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whether readers may believe what is there: the table was made whole in this boot, or closed synced (9). */
-    boolean isWhole(Identity identity) {
+    boolean isWhole(byte[] boot) {
         if (!whole) {
             final boolean clean = control.getIntAcquire(Layout.TABLE_CONTROL_CLEAN) == 1; // first; pairs with: take 2
-            whole = clean || Arrays.equals(boot(), identity.boot());
+            whole = clean || isOfBoot(boot);
             VarHandle.acquireFence(); // pairs with: the store of the boot's id
         }
         return whole;

@@ -146,7 +146,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(long key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -160,7 +160,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -176,7 +176,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+        return timed(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -187,7 +187,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(long key, Duration timeout) {
-        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+        return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -199,7 +199,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(long key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+        return timed(toChange(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 
     /**
@@ -285,7 +285,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -299,7 +299,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -315,7 +315,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+        return timed(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -326,7 +326,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(CharSequence key, Duration timeout) {
-        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+        return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -338,7 +338,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(CharSequence key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+        return timed(toChange(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 
     /**
@@ -424,7 +424,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -438,7 +438,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -454,7 +454,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+        return timed(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -465,7 +465,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(DirectBuffer key, Duration timeout) {
-        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+        return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -477,6 +477,6 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(DirectBuffer key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+        return timed(toChange(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 }

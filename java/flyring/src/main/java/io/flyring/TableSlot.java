@@ -19,6 +19,8 @@ final class TableSlot implements AutoCloseable {
 
     private final TableFile file;
     private final Identity identity;
+    /** The id of this boot. */
+    private final byte[] boot;
     private final boolean wakes;
     private final TableChange change;
     private final BiConsumer<Long, Long> progress;
@@ -26,9 +28,10 @@ final class TableSlot implements AutoCloseable {
     /** A change is under way: its handler may not begin another one. */
     private boolean busy;
 
-    TableSlot(TableFile file, Identity identity, boolean wakes, BiConsumer<Long, Long> progress) {
+    TableSlot(TableFile file, Identity identity, byte[] boot, boolean wakes, BiConsumer<Long, Long> progress) {
         this.file = file;
         this.identity = identity;
+        this.boot = boot;
         this.wakes = wakes;
         this.progress = progress;
         this.change = new TableChange(file, wakes);
@@ -61,15 +64,14 @@ final class TableSlot implements AutoCloseable {
      */
     void enter(byte[] name) {
         final Memory control = file.control;
-        final byte[] boot = identity.boot();
-        if (!Arrays.equals(file.boot(), boot)) { // take 2
+        if (!file.isOfBoot(boot)) { // take 2
             if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) == 1) {
-                storeBoot(boot);
+                storeBoot();
             } else if (file.header.checked) {
                 TableRecovery recovery = new TableRecovery(file, change, progress);
                 recovery.recover();
                 syncControl(); // recover 5; the boot id is last
-                storeBoot(boot);
+                storeBoot();
                 recovery.report();
             } else {
                 throw new NeedsRecoveryException(file.path, false);
@@ -82,12 +84,12 @@ final class TableSlot implements AutoCloseable {
         }
         change.own(storeOwner(name)); // take 3
         final boolean untold = change.finishIntent(); // take 3, 4
-        if (untold || name != null || !wakes) { // those who sleep may have slept through a change, or get another cap (8)
+        if (untold || name != null || !wakes) { // sleepers may have missed a change, or get another cap (8)
             file.data().wakeAll();
         }
     }
 
-    private void storeBoot(byte[] boot) {
+    private void storeBoot() {
         VarHandle.releaseFence(); // pairs with: readers of another boot
         file.control.putBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
     }

@@ -8,7 +8,6 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BiConsumer;
 
 /**
  * What a table shares with its writers and entries: the attached file, the slot of single changes, held slots and waits
@@ -20,25 +19,23 @@ final class TableState {
 
     final OpenOptions options;
     final Identity identity;
+    /** The id of this boot: reading it is a system call. */
+    final byte[] boot;
     /** The monitor of single changes, of the file that is current, and of a close. */
     private final Object changing = new Object();
-    /** The slot of single changes; null before the first one. */
-    private TableSlot slot;
+    /** The slot of single changes; null before the first one. Only the monitor's owner finds it busy. */
+    private volatile TableSlot slot;
     private final List<TableWriter.Seat> seats = new CopyOnWriteArrayList<>();
     private final Set<TableWait> waits = ConcurrentHashMap.newKeySet();
     private volatile TableFile file;
     private volatile boolean closed;
     private volatile long lastLook = System.nanoTime() - LOOK_NANOS;
-    private volatile BiConsumer<Long, Long> progress = (done, total) -> { };
 
     TableState(TableFile file, OpenOptions options) {
         this.file = file;
         this.options = options;
         this.identity = options.identity;
-    }
-
-    void onRecovery(BiConsumer<Long, Long> action) {
-        progress = action;
+        this.boot = identity.boot();
     }
 
     /** The current file, in whatever state. */
@@ -87,6 +84,11 @@ final class TableState {
         if (!there.isGrown(seen.header)) {
             return there.id;
         }
+        for (TableWriter.Seat seat : seats) {
+            if (seat.isInHandler()) {
+                return null; // a close may hold this monitor and wait for that handler
+            }
+        }
         synchronized (changing) {
             checkOpen();
             if (file == seen) {
@@ -118,7 +120,7 @@ final class TableState {
     TableFile readable() {
         checkOpen();
         final TableFile now = current();
-        if (!now.isWhole(identity)) {
+        if (!now.isWhole(boot)) {
             checkOpen(); // a close takes the memory away, so the boot's id looks like another one
             throw new NeedsRecoveryException(now.path, now.header.checked);
         }
@@ -137,7 +139,7 @@ final class TableState {
     }
 
     private TableSlot newSlot(TableFile of) {
-        return new TableSlot(of, identity, options.wake, (done, total) -> progress.accept(done, total));
+        return new TableSlot(of, identity, boot, options.wake, options.recoveryProgress);
     }
 
     /** What is done under the slot. */
@@ -148,13 +150,17 @@ final class TableState {
     /** Throws if the slot could only be free after this process has closed its writer: a wait would be for itself. */
     private void checkNoWriter() {
         for (TableWriter.Seat seat : seats) { // at most one, and it may be closed meanwhile
-            throw new BusyException("The table " + file.path + " has a writer open that was made from this very object: "
-                + seat.label() + ". Use that writer, or close it first.");
+            throw new BusyException("The table " + file.path + " has a writer open that was made from this very object:"
+                + " " + seat.label() + ". Use that writer, or close it first.");
         }
     }
 
-    /** Throws in a handler of a change that a writer of this table makes. */
-    private void checkNoHandler() {
+    /** Throws in a handler of a change of this table. */
+    void checkNoHandler() {
+        final TableSlot own = slot;
+        if (own != null && own.isBusy() && Thread.holdsLock(changing)) {
+            throw TableSlot.viewAlive(file);
+        }
         for (TableWriter.Seat seat : seats) {
             if (seat.isInHandler()) {
                 throw TableSlot.viewAlive(file);
@@ -425,7 +431,7 @@ final class TableState {
     private void sync() {
         checkWritable();
         final TableFile now = file;
-        if (!now.isWhole(identity)) {
+        if (!now.isWhole(boot)) {
             return; // nothing was changed by this process
         }
         slot = slot == null ? newSlot(now) : slot;

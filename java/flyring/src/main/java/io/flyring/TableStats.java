@@ -30,7 +30,7 @@ import java.util.UUID;
 public record TableStats(String path, UUID id, long capacity, long size, long version, long entries, long filled,
     long rebuild, boolean writing, boolean closed, boolean unfinished, String writer, int pid, long attachedAt,
     long epoch, int successor, boolean needsRecovery, boolean clean, long damaged, long busy) {
-    static TableStats of(TableFile file, Identity identity) {
+    static TableStats of(TableFile file, byte[] boot) {
         final TableSlot.Owner owner = TableSlot.owner(file);
         final boolean second = (file.generation() & 1) != 0;
         final boolean writing = file.file.locked(TableSlot.lockByte(file));
@@ -42,7 +42,7 @@ public record TableStats(String path, UUID id, long capacity, long size, long ve
             file.changed(), file.header.entries,
             file.word(second ? Layout.TABLE_CONTROL_FILLED_OTHER : Layout.TABLE_CONTROL_FILLED),
             file.word(Layout.TABLE_CONTROL_REBUILD), writing, owner.closed(), unfinished, owner.name(),
-            owner.pid(), owner.attachedAt(), owner.epoch(), file.successor(), !file.isWhole(identity),
+            owner.pid(), owner.attachedAt(), owner.epoch(), file.successor(), !file.isWhole(boot),
             file.control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) == 1, file.word(Layout.TABLE_CONTROL_DAMAGED),
             file.busy());
     }

@@ -91,6 +91,12 @@ abstract class TableVerbs {
         state().checkOpen();
     }
 
+    /** Throws if a change may not begin: the object is closed, or the caller is a handler of another change. */
+    void checkChange() {
+        state().checkOpen();
+        state().checkNoHandler();
+    }
+
     /** The calling thread's look, with a key. */
     final TableLook keyed(long key) {
         checkOpen();
@@ -114,6 +120,22 @@ abstract class TableVerbs {
         TableFile file = state().file();
         look.key.set(file.header, key, file.path);
         return look;
+    }
+
+    /** The same for a change. */
+    final TableLook toChange(long key) {
+        checkChange();
+        return keyed(key);
+    }
+
+    final TableLook toChange(CharSequence key) {
+        checkChange();
+        return keyed(key);
+    }
+
+    final TableLook toChange(DirectBuffer key) {
+        checkChange();
+        return keyed(key);
     }
 
     /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
@@ -144,7 +166,7 @@ abstract class TableVerbs {
      * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(long key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT, value, offset, length, 0);
+        return change(toChange(key), What.PUT, value, offset, length, 0);
     }
 
     /**
@@ -155,7 +177,7 @@ abstract class TableVerbs {
      * @return the key's new version.
      */
     public final long put(long key, byte[] value) {
-        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
+        return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -168,7 +190,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key was there, and nothing is changed.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0);
+        return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
@@ -182,7 +204,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if it has another one, and nothing is changed.
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version);
+        return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
     }
 
     /**
@@ -192,7 +214,7 @@ abstract class TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(long key) {
-        return change(keyed(key), What.REMOVE, null, 0, 0, 0) != 0;
+        return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
     }
 
     /**
@@ -203,7 +225,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(long key, ValueUpdate handler) {
-        return update(keyed(key), handler);
+        return update(toChange(key), handler);
     }
 
     /**
@@ -217,7 +239,7 @@ abstract class TableVerbs {
      * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(CharSequence key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT, value, offset, length, 0);
+        return change(toChange(key), What.PUT, value, offset, length, 0);
     }
 
     /**
@@ -228,7 +250,7 @@ abstract class TableVerbs {
      * @return the key's new version.
      */
     public final long put(CharSequence key, byte[] value) {
-        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
+        return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -241,7 +263,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key was there, and nothing is changed.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0);
+        return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
@@ -255,7 +277,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if it has another one, and nothing is changed.
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version);
+        return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
     }
 
     /**
@@ -265,7 +287,7 @@ abstract class TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(CharSequence key) {
-        return change(keyed(key), What.REMOVE, null, 0, 0, 0) != 0;
+        return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
     }
 
     /**
@@ -276,7 +298,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(CharSequence key, ValueUpdate handler) {
-        return update(keyed(key), handler);
+        return update(toChange(key), handler);
     }
 
     /**
@@ -290,7 +312,7 @@ abstract class TableVerbs {
      * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT, value, offset, length, 0);
+        return change(toChange(key), What.PUT, value, offset, length, 0);
     }
 
     /**
@@ -301,7 +323,7 @@ abstract class TableVerbs {
      * @return the key's new version.
      */
     public final long put(DirectBuffer key, byte[] value) {
-        return change(keyed(key), What.PUT, wrapped(value), 0, value.length, 0);
+        return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -314,7 +336,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key was there, and nothing is changed.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0);
+        return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
@@ -328,7 +350,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if it has another one, and nothing is changed.
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version);
+        return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
     }
 
     /**
@@ -338,7 +360,7 @@ abstract class TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(DirectBuffer key) {
-        return change(keyed(key), What.REMOVE, null, 0, 0, 0) != 0;
+        return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
     }
 
     /**
@@ -349,6 +371,6 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(DirectBuffer key, ValueUpdate handler) {
-        return update(keyed(key), handler);
+        return update(toChange(key), handler);
     }
 }

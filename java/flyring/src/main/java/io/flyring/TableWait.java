@@ -52,9 +52,13 @@ final class TableWait extends Waiting {
 
     @Override
     boolean isReady() {
-        return table.isClosed() || file.successor() != successor || table.file() != file || (cell < 0 ? file.changed() != version
+        return table.isClosed() || file.successor() != successor || table.file() != file || isChanged();
+    }
+
+    private boolean isChanged() {
+        return cell < 0 ? file.changed() != version
             // pairs with: write 5
-            : file.cell(cell).getLongAcquire(file.cellAt(cell) + Layout.TABLE_CELL_VERSION) != version);
+            : file.cell(cell).getLongAcquire(file.cellAt(cell) + Layout.TABLE_CELL_VERSION) != version;
     }
 
     @Override

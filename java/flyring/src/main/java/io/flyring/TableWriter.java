@@ -3,7 +3,6 @@ package io.flyring;
 
 import java.lang.ref.Cleaner;
 import java.nio.charset.StandardCharsets;
-import java.util.UUID;
 import org.agrona.DirectBuffer;
 
 /**
@@ -56,7 +55,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
 
         /** Whether the calling thread is in a handler of a change that this writer makes. */
         boolean isInHandler() {
-            return Thread.holdsLock(this) && slot.isBusy();
+            return slot.isBusy() && Thread.holdsLock(this);
         }
 
         synchronized void moveTo(TableSlot other) {
@@ -87,10 +86,10 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
                 return;
             }
             lastLook = now;
-            final UUID other = table.look(slot.file());
-            if (other != null) {
+            final TableHeader there = slot.file().replacement();
+            if (there != null && !there.isGrown(slot.file().header)) { // only this writer can let it grow
                 replaced = true;
-                throw TableState.replaced(slot.file(), other);
+                throw TableState.replaced(slot.file(), there.id);
             }
         }
 
@@ -142,6 +141,14 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
     void checkOpen() {
         seat.checkOpen();
         table.checkOpen();
+    }
+
+    @Override
+    void checkChange() {
+        checkOpen();
+        if (seat.isInHandler()) {
+            throw TableSlot.viewAlive(table.file());
+        }
     }
 
     @Override

@@ -206,14 +206,13 @@ final class FuzzTable implements AutoCloseable {
     private void drive(boolean readOnly) {
         Identity identity = identity();
         table = attempt(() -> FuzzGuard.guarded(path.toString(), new OpenOptions().readOnly(readOnly)
-            .identity(identity)));
+            .identity(identity).recoveryProgress((done, all) -> count("table recovered"))));
         if (table == null) {
             return;
         }
         Table opened = table;
         try {
             count(readOnly ? "table attached read-only" : "table attached");
-            opened.onRecovery((done, all) -> count("table recovered"));
             for (int i = random.nextInt(STEPS); i > 0; i--) {
                 look();
                 if (!readOnly) {

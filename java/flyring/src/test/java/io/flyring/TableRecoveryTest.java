@@ -65,14 +65,14 @@ class TableRecoveryTest {
             version = table.version();
         }
         boots++;
-        try (Table table = open(); Table reading = open()) {
+        List<Long> progress = new ArrayList<>();
+        try (Table table = Table.open(path(), new OpenOptions().identity(boot(boots))
+            .recoveryProgress((done, all) -> progress.add(done * 100 + all))); Table reading = open()) {
             for (Executable read : List.<Executable>of(() -> get(table, 1), () -> reading.entry(1), reading::size,
                 reading::version, () -> reading.forEach(item -> { }), () -> reading.snapshot(rings.path("s.table")),
                 () -> reading.waitChanged(1, Duration.ZERO))) {
                 assertEquals("needs-recovery", assertThrows(NeedsRecoveryException.class, read).code());
             }
-            List<Long> progress = new ArrayList<>();
-            table.onRecovery((done, all) -> progress.add(done * 100 + all));
             long next = TableTest.put(table, 7, "v7");
             assertEquals(List.of(8L, 808L), progress);
             assertEquals(version + (1L << 44) + 1, next >> 1);

@@ -365,8 +365,9 @@ class TableTest {
             PayloadBuffer one = text("1");
             put(writer, "k", "1");
             for (Executable inside : List.<Executable>of(() -> put(table, "k", "2"), () -> put(writer, "k", "2"),
-                () -> table.remove("x"), () -> writer.remove("x"), table::close, writer::close, table::writer,
-                table::clear, writer::clear, () -> writer.grow(100), () -> table.grow(100, NOW),
+                () -> table.remove("x"), () -> writer.remove("x"), () -> table.put(7, one, 0, 1), table::close,
+                writer::close, table::writer, table::clear, writer::clear, () -> writer.grow(100),
+                () -> table.grow(100, NOW),
                 () -> writer.snapshot(rings.path("s.table")), () -> table.close(true),
                 () -> writer.put(table.entry("k"), one, 0, 1))) {
                 assertTrue(writer.update("k", value -> {
@@ -375,7 +376,7 @@ class TableTest {
                     assertNull(get(table, "x"), "a read is allowed");
                 }) > 0);
             }
-            assertEquals(Character.toString('1' + 14), get(table, "k"));
+            assertEquals(Character.toString('1' + 15), get(table, "k"));
         }
         assertEquals(List.of("t.table"), rings.files());
     }
