@@ -310,7 +310,9 @@ static PyObject *table_read_in_place(Table *self, PyObject *const *args, Py_ssiz
     }
     if (!table_usable(self) || !key_given(self, args[0], &key))
         return NULL;
-    PyObject *result = table_read_with(self, &key.key, &cell, args[1]);
+    /* Getting the buffer may have run Python code. */
+    PyObject *result =
+        key.view.obj == NULL || table_is_open(self) ? table_read_with(self, &key.key, &cell, args[1]) : NULL;
     key_done(&key);
     return result;
 }
