@@ -52,7 +52,7 @@ class Conversation:
     def __init__(self, language, label, logs, stderr, source, sink):
         self.language, self.label, self.source, self.sink = language, label, source, sink
         self.counter, self.pending, self.ended, self.died = 0, [], False, False  # died: on request
-        self.open_channels = []  # handles, to be closed after the test
+        self.open_handles = []  # (channel or table, handle) of what is to be closed after the test
         self.log = open(logs / f"{label}.log", "a", buffering=1)
         self.stderr = stderr  # path of its standard error
         self.lines = queue.Queue()
@@ -109,10 +109,11 @@ class Conversation:
             raise PeerFailed(f"{self.label}: answer {answer.get('id')} to request {request['id']}")
         if ok is not True:
             raise Refused(self.label, request, answer)
+        handle = next(((kind, request[kind]) for kind in ("channel", "table") if kind in request), None)
         if request["op"] in ("create", "open", "open_or_create", "replace"):
-            self.open_channels.append(request["channel"])
-        elif request["op"] == "close" and "channel" in request:
-            self.open_channels.remove(request["channel"])
+            self.open_handles.append(handle)
+        elif request["op"] == "close" and handle:
+            self.open_handles.remove(handle)
         return answer
 
     def call(self, op, within=10, **fields):

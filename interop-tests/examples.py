@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pages
 import readme
 import routing as keys
 from examples_build import BUILD, EXAMPLES, LANGUAGES, ROOT, commands
+from examples_key_value import free_port, key_value, wait_for_port
 from examples_streams import PATIENCE, channel_folder, images, market_data, order_gateway
 from examples_tables import latest_prices
 
@@ -189,23 +189,6 @@ def get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def wait_for_port(port: int) -> None:
-    late = time.monotonic() + PATIENCE
-    while True:
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        if time.monotonic() > late:
-            raise TimeoutError("the web server did not come")
-        time.sleep(0.05)
-
-
 def pricer(server: str) -> str | None:
     """All languages and the web server call a pricer in one language, which answers, refuses, is late, is killed, and
     comes back."""
@@ -280,7 +263,7 @@ def run_page(suite: readme.Suite, example: str) -> None:
 
 def main() -> int:
     suite = readme.Suite()
-    for test in (waiting, queue, routing, pricer, market_data, order_gateway, images, latest_prices):
+    for test in (waiting, queue, routing, pricer, market_data, order_gateway, images, latest_prices, key_value):
         for language in LANGUAGES:
             suite.says(f"{test.__name__} in {language}", test(language))
     suite.says("as many keys for each inbox", keys.even_keys())

@@ -35,6 +35,7 @@ class Programs:
         self.commands = commands(example)
         self.folder = BUILD / example
         self.channels = Path(channels)
+        self.environment = os.environ | {"FLYRING_DIR": channels}
         self.running: list[subprocess.Popen[str]] = []
 
     def start(self, language: str, *arguments: object) -> subprocess.Popen[str]:
@@ -42,7 +43,7 @@ class Programs:
             subprocess.Popen(
                 [*self.commands[language], *map(str, arguments)],
                 cwd=self.folder,
-                env=os.environ | {"FLYRING_DIR": str(self.channels)},
+                env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -165,8 +165,8 @@ class Run:
         """Closes everything that the test opened in long-lived peers, and ends the other peers."""
         for peer in (p for p in self.used.values() if not p.died):
             true(f"{peer.label} lives until it is told to quit", peer.alive(), "it has ended")
-            for handle in list(peer.open_channels):
-                peer.call("close", channel=handle)
+            for kind, handle in list(peer.open_handles):
+                peer.call("close", **{kind: handle})
             equal(f"{peer.label}: answers that nobody waited for", len(peer.pending), 0)
         temporary, self.temporary = self.temporary, []
         for peer in temporary:

@@ -27,6 +27,7 @@ import scenarios_asleep
 import scenarios_life
 import scenarios_queue
 import scenarios_service
+import scenarios_table
 from driver import ROOT, Doors, PeerFailed, Refused, commands, tail
 from harness import part, Run
 
@@ -38,6 +39,7 @@ MODULES = (
     scenarios_life,
     scenarios_queue,
     scenarios_service,
+    scenarios_table,
 )  # the modules with the scenarios' functions
 LOG = 4000  # bytes of each peer's log that a failing cell shows
 

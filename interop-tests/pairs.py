@@ -20,10 +20,13 @@ import cases
 import cases_death
 import cases_errors
 import cases_golden
+import cases_golden_table
 import cases_queue
 import cases_service
 import cases_service_life
 import cases_stats
+import cases_table
+import cases_table_life
 import cases_typed
 import cases_waiting
 from driver import ROOT, both, commands
@@ -100,6 +103,8 @@ def tests(languages, share):
         yield f"{language}: a ring of nothing but padding", cases_errors.nothing_but_padding, language
         yield f"{language}: writes the golden files", cases_golden.written, language
         yield f"{language}: reads the golden files", cases_golden.read, language
+        yield f"{language}: writes the golden files of tables", cases_golden_table.written, language
+        yield f"{language}: reads the golden files of tables", cases_golden_table.read, language
         yield f"{language}: writes into files of newer versions", cases_golden.newer_written, language
         yield f"{language}: makes and verifies the stream of PEER.md", cases.the_stream_is_the_same, language
         yield f"{language}: numbered streams", cases.numbered_streams, language
@@ -116,6 +121,8 @@ def tests(languages, share):
     yield from cases_queue.tests(languages)
     yield from cases_service.tests(languages)
     yield from cases_service_life.tests(languages)
+    yield from cases_table.tests(languages)
+    yield from cases_table_life.tests(languages)
     yield from cases_typed.tests(languages, 50_000 // share)
     for a, b in pairs:
         yield f"stream from {a} to {b}", pair, a, b, share

@@ -18,6 +18,28 @@ SLOTS, SLOT, WAKES = CONTROL + 256, 256, 104
 FUTEX_CALLS = {"x86_64": {202, 449}, "aarch64": {98, 449}}.get(os.uname().machine, set())
 
 
+class TableFile:
+    """The words of a table in which sleepers leave a bit (spec/table.md 2.2, 2.3), through its file."""
+
+    DATA_ASLEEP, CELL_ASLEEP = 4096 + 68, 12
+
+    def __init__(self, path):
+        with open(path, "r+b") as file:
+            self.bytes = mmap.mmap(file.fileno(), 0)
+        self.cells, self.stride = (struct.unpack_from("<q", self.bytes, at)[0] for at in (88, 96))
+        self.first = struct.unpack_from("<q", self.bytes, 136)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bytes.close()
+
+    def forget_sleepers(self, _):
+        for at in (self.DATA_ASLEEP, *(self.first + k * self.stride + self.CELL_ASLEEP for k in range(self.cells))):
+            struct.pack_into("<I", self.bytes, at, 0)
+
+
 class File:
     """The words of one channel, read and written through its file."""
 

@@ -6,10 +6,11 @@ message wakes a sleeper.
     sleeping.py [--waits 100000] [--only TEXT] [--part K/N] [--languages A,B] [--peer LANGUAGE=COMMAND] [--logs FOLDER]
 
 The peers do `ping_pong` (PEER.md), and then, with a service, `call_many` and `serve_many`, one call after the other.
-They go on until both together have begun to sleep for --waits messages. In some runs both sleep for each message, which
-takes long, because the other one has to wake up. In others one of them always spins, and its answer comes while the
-other one falls asleep. In the rest both spin for about as long as a message takes. The two threads run on different
-cores, because stores overtake loads only between cores.
+Last they do `ping_pong` with a table: each puts its key, and waits until the other one's has changed. They go on until
+both together have begun to sleep for --waits messages. In some runs both sleep for each message, which takes long,
+because the other one has to wake up. In others one of them always spins, and its answer comes while the other one falls
+asleep. In the rest both spin for about as long as a message takes. The two threads run on different cores, because
+stores overtake loads only between cores.
 
 A lost wake-up differs from a busy machine as follows. One of the two peers always has something to do. So if both are
 asleep for 40 ms without a context switch, a wake-up was lost: a thread that was woken or preempted is runnable, not
@@ -35,7 +36,7 @@ import time
 
 from driver import ROOT, commands
 from harness import Run, Skip, Wrong, equal, part, true
-from sleepers import File, serving
+from sleepers import File, TableFile, serving
 
 MESSAGES = 3000  # messages each way per request
 LATE = 50_000_000  # ns; without a wake, a sleeper looks after 100 ms
@@ -81,6 +82,8 @@ class Watch:
 class Pair:
     """Two peers with a ring in each direction."""
 
+    ASLEEP = 0, 0  # ns that each looks before it sleeps, in `begin`: both sleep for each message
+
     def __init__(self, run, first, second):
         self.run = run
         self.peers = a, b = run.peer(first, 1), run.peer(second, 2)
@@ -106,6 +109,9 @@ class Pair:
             except ProcessLookupError:
                 pass
 
+    def file(self):
+        return File(self.path)
+
     def begin(self, count, *spins):
         fields = {"publisher": self.name, "subscriber": self.name, "count": count, "late": LATE, "seconds": 60}
         for n in (1, 0):  # the answering side begins first
@@ -120,8 +126,63 @@ class Pair:
         late, longest = sum(a["late"] for a in answers), max(a["longest"] for a in answers)
         return answers[0]["seconds"], late, longest
 
+    def spins(self, random_, way):
+        """Yields how long each of the two spins before it sleeps, in ns. `way`: a message's time when both sleep, in
+        ns."""
+        while True:
+            yield 0, 0
+            yield from ((0, AWAKE), (AWAKE, 0)) * 2  # fast, and without a membarrier most wake-ups are lost here
+            yield random_.randrange(2 * way), random_.randrange(2 * way)
+
+    def waits(self, spins):
+        """Returns for how many of the two messages of a round a process begins to sleep."""
+        return spins.count(0)
+
     def switches(self):
         return sum(thread.switches() for thread in self.threads)
+
+
+class Changes(Pair):
+    """Two processes that put single values into a table, and wait for each other's: for the change of a key, for any
+    change, or for a key that is absent."""
+
+    HOW = ("key", "table", "absent")
+    ASLEEP = 60_000, 60_000  # ns that each is busy, so that the other one sleeps
+
+    def __init__(self, run, first, second):
+        self.run, self.turn = run, 0
+        self.peers = a, b = run.peer(first, 1), run.peer(second, 2)
+        for peer in self.peers:
+            if "wait_changed" not in peer.hello["ops"]:
+                raise Skip(f"{peer.language} has no tables")
+        self.name = name = run.name("changing")
+        a.call("create", table=name, name=name, key="text", capacity=4, value_bytes=16)
+        b.call("open", table=name, name=name)
+        self.threads = [serving(peer) for peer in self.peers]
+        self.path = run.folder / f"{name}.table"
+
+    def file(self):
+        return TableFile(self.path)
+
+    def begin(self, count, *pauses):
+        a, b = self.peers
+        self.turn += 1
+        a.call("clear", table=self.name)
+        how = self.HOW[self.turn % len(self.HOW)]
+        fields = {"table": self.name, "count": count, "late": LATE, "seconds": 60, "how": how}
+        b.send("ping_pong", put="pong", get="ping", pause=pauses[1], **fields)
+        a.send("ping_pong", put="ping", get="pong", pause=pauses[0], first=True, **fields)
+
+    def spins(self, random_, _):
+        """Yields how long each of the two is busy before it answers, in ns. In most runs that is about as long as the
+        other one looks before it sleeps (20 us), so that the answer comes while it falls asleep."""
+        while True:
+            yield self.ASLEEP
+            for _ in range(3):
+                yield random_.randrange(5_000, 40_000), random_.randrange(5_000, 40_000)
+
+    def waits(self, pauses):
+        return 2 if pauses == self.ASLEEP else 1
 
 
 class Calls(Pair):
@@ -153,20 +214,15 @@ class Calls(Pair):
         return called["seconds"], called["late"], called["longest"]
 
 
-def spins(random_, way):
-    """Yields how long each of the two spins before it sleeps, in ns. `way`: a message's time when both sleep, in ns."""
-    while True:
-        yield 0, 0
-        yield from ((0, AWAKE), (AWAKE, 0)) * 2  # fast, and without a membarrier most wake-ups are lost here
-        yield random_.randrange(2 * way), random_.randrange(2 * way)
+WORDS = {Pair: "", Calls: ", calls", Changes: ", table"}
 
 
 def planted(pair):
     """Clears the word `asleep` again and again, until both peers sleep until the cap."""
-    with Watch(*pair.threads) as watch, File(pair.path) as file:
-        for ring in (0, 1):
+    with Watch(*pair.threads) as watch, pair.file() as file:
+        for ring in (0, 1) if isinstance(file, File) else ():
             true("slots whose owners wake", file.wakes("publisher", ring) > 0, file.wakes("publisher", ring))
-        pair.begin(2000, 0, 0)
+        pair.begin(2000, *pair.ASLEEP)
         late = time.monotonic() + 10
         while not watch.lost and time.monotonic() < late:
             for _ in range(50):
@@ -183,18 +239,18 @@ def no_wake_up_is_lost(run, first, second, wanted, seed, kind=Pair):
     with kind(run, first, second) as pair:
         planted(pair)
         with Watch(*pair.threads) as watch:
-            warm, _, _ = pair.play(MESSAGES, 0, 0)  # warms Java and Python up, too
-            for both in spins(random_, max(1000, int(warm * 1e9 / MESSAGES / 2))):
+            warm, _, _ = pair.play(MESSAGES, *pair.ASLEEP)  # warms Java and Python up, too
+            for both in pair.spins(random_, max(1000, int(warm * 1e9 / MESSAGES / 2))):
                 before = pair.switches()
                 seconds, late, most = pair.play(MESSAGES, *both)
                 if watch.lost:
-                    text = f"looking for {both} ns before sleep: {late} messages late, the longest {most / 1e6:.1f} ms"
+                    text = f"looking or busy for {both} ns: {late} messages late, the longest {most / 1e6:.1f} ms"
                     raise Wrong(f"expected every sleeper to be woken; both slept with a message there, {text}")
                 if late:
                     again += 1
                     true(f"at most {MOST_AGAIN} requests that the machine spoils", again <= MOST_AGAIN, again)
                     continue
-                waits, slept = waits + MESSAGES * both.count(0), slept + pair.switches() - before
+                waits, slept = waits + MESSAGES * pair.waits(both), slept + pair.switches() - before
                 messages, total, longest = messages + 2 * MESSAGES, total + seconds, max(longest, most)
                 if waits >= wanted:
                     true("they sleep", slept > waits // 100, slept)
@@ -223,17 +279,21 @@ def main():
     print(f"seed {options.seed}", flush=True)
     try:
         for a, b in list(itertools.product(options.languages or known, repeat=2))[options.part]:
-            for title, kind in ((f"{a} and {b} wake each other", Pair), (f"{a} calls {b}", Calls)):
+            for title, kind in (
+                (f"{a} and {b} wake each other", Pair),
+                (f"{a} calls {b}", Calls),
+                (f"{a} and {b} change a table", Changes),
+            ):
                 if options.only in title:
                     result = run.test(title, no_wake_up_is_lost, a, b, options.waits, options.seed, kind)
-                    table += [(f"{a}, {b}{', calls' if kind is Calls else ''}", *result)] if result else []
+                    table += [(f"{a}, {b}{WORDS[kind]}", *result)] if result else []
     finally:
         run.end()
     if table:
-        print(f"\n{'pair':18}{'waits':>10}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
+        print(f"\n{'pair':22}{'waits':>10}{'sleeps':>10}{'messages':>10}{'us each':>9}{'longest ms':>12}{'again':>7}")
     for title, waits, slept, messages, seconds, longest, again in table:
         each = seconds / messages * 1e6
-        print(f"{title:18}{waits:10}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
+        print(f"{title:22}{waits:10}{slept:10}{messages:10}{each:9.1f}{longest / 1e6:12.2f}{again:7}")
     for failure in run.failed:
         print(f"failed: {failure}")
     print(f"{time.monotonic() - begin:.0f} s; logs of the peers: {options.logs}")

@@ -84,13 +84,23 @@ Json carried(const flyring::FlyringError& error) {
     if (const auto* e = dynamic_cast<const CorruptRing*>(&error)) {
         return {{"ring", e->ring()}, {"position", e->position()}, {"reason", e->reason()}};
     }
+    if (const auto* e = dynamic_cast<const CorruptTable*>(&error)) {
+        return {{"cell", e->cell()}, {"reason", e->reason()}};
+    }
+    if (const auto* e = dynamic_cast<const NeedsRecovery*>(&error)) return {{"path", e->path()}};
     if (const auto* e = dynamic_cast<const NoSpace*>(&error)) return {{"needed", e->needed()}, {"free", e->free()}};
     if (const auto* e = dynamic_cast<const UnsuitableFileSystem*>(&error)) {
         return {{"path", e->path()}, {"reason", e->reason()}};
     }
     if (const auto* e = dynamic_cast<const AccessDenied*>(&error))
         return {{"path", e->path()}, {"reason", e->reason()}};
-    if (const auto* e = dynamic_cast<const NoFreeSlot*>(&error)) return {{"kind", e->kind()}, {"slots", e->slots()}};
+    if (const auto* e = dynamic_cast<const NoFreeSlot*>(&error)) {
+        Json owners = Json::array();
+        for (const SlotOwner& owner : e->owners()) {
+            owners.push_back({{"slot", owner.slot}, {"name", owner.name}, {"pid", owner.pid}});
+        }
+        return {{"kind", e->kind()}, {"slots", e->slots()}, {"owners", owners}};
+    }
     if (const auto* e = dynamic_cast<const MessageTooLarge*>(&error)) {
         return {{"length", e->length()}, {"limit", e->limit()}};
     }

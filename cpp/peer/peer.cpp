@@ -11,13 +11,10 @@
 
 namespace peer {
 
-namespace {
-
-flyring::detail::InEnvironment in_environment(const Json& request) {
-    flyring::detail::InEnvironment made;
-    flyring::detail::Environment& values = made.environment;
+flyring::detail::Environment environment(const Json& request) {
+    flyring::detail::Environment values;
     const auto found = request.find("inject");
-    if (found == request.end() || found->is_null()) return made;
+    if (found == request.end() || found->is_null()) return values;
     for (const auto& [key, value] : found->items()) {
         if (value.is_null()) continue;
         if (key == "channel_id") {
@@ -36,6 +33,14 @@ flyring::detail::InEnvironment in_environment(const Json& request) {
             throw BadRequest("inject: " + key);
         }
     }
+    return values;
+}
+
+namespace {
+
+flyring::detail::InEnvironment in_environment(const Json& request) {
+    flyring::detail::InEnvironment made;
+    made.environment = environment(request);
     return made;
 }
 
@@ -171,6 +176,21 @@ const std::map<std::string, Peer::Op>& Peer::ops() {
         {"close", &Peer::close},
         {"forget", &Peer::forget},
         {"mesh", &Peer::mesh},
+        {"writer", &Peer::writer},
+        {"entry", &Peer::entry},
+        {"get", &Peer::get},
+        {"put", &Peer::put},
+        {"remove", &Peer::remove},
+        {"update", &Peer::update},
+        {"clear", &Peer::clear},
+        {"size", &Peer::size},
+        {"each", &Peer::each},
+        {"wait_changed", &Peer::wait_changed},
+        {"snapshot", &Peer::snapshot},
+        {"grow", &Peer::grow},
+        {"sync", &Peer::sync},
+        {"put_many", &Peer::put_many},
+        {"get_many", &Peer::get_many},
         {"beside", &Peer::beside},
         {"die", &Peer::die},
     };
@@ -227,18 +247,22 @@ Json Peer::keep_channel(const Json& request, flyring::Channel channel) {
 }
 
 Json Peer::create(const Json& request) {
+    if (request.contains("table")) return make_table(request, "create");
     return keep_channel(request, in_environment(request).create(request.at("name"), options(request)));
 }
 
 Json Peer::open_or_create(const Json& request) {
+    if (request.contains("table")) return make_table(request, "open_or_create");
     return keep_channel(request, in_environment(request).open_or_create(request.at("name"), options(request)));
 }
 
 Json Peer::replace(const Json& request) {
+    if (request.contains("table")) return make_table(request, "replace");
     return keep_channel(request, in_environment(request).replace(request.at("name"), options(request)));
 }
 
 Json Peer::open(const Json& request) {
+    if (request.contains("table")) return make_table(request, "open");
     flyring::OpenOptions chosen;
     chosen.read_only = request.value("read_only", false);
     chosen.any_file_system = request.value("any_file_system", false);
@@ -250,6 +274,7 @@ Json Peer::open(const Json& request) {
 }
 
 Json Peer::info(const Json& request) {
+    if (request.contains("table")) return table_info(request);
     const flyring::Channel& channel = channel_of(request);
     return {{"path", channel.path()},
             {"channel_id", uuid_text(channel.id())},
@@ -264,7 +289,11 @@ Json Peer::info(const Json& request) {
 }
 
 Json Peer::unlink(const Json& request) {
-    flyring::Channel::unlink(request.at("name"));
+    if (request.value("table", false)) {
+        flyring::Table::unlink(request.at("name"));
+    } else {
+        flyring::Channel::unlink(request.at("name"));
+    }
     return Json::object();
 }
 
@@ -485,12 +514,15 @@ Json Peer::verify_stream(const Json& request) {
 }
 
 Json Peer::ping_pong(const Json& request) {
+    if (request.contains("table")) return peer::ping_pong(table_of(request), request);
     flyring::Publisher& publisher = find(publishers_, request, "publisher");
     return with_subscriber(request, [&](auto& subscriber) { return peer::ping_pong(publisher, subscriber, request); });
 }
 
 Json Peer::close(const Json& request) {
-    if (request.contains("publisher")) {
+    if (request.contains("table") || request.contains("writer")) {
+        close_table(request);
+    } else if (request.contains("publisher")) {
         find(publishers_, request, "publisher").close();
     } else if (request.contains("worker")) {
         find(workers_, request, "worker").close();

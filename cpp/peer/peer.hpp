@@ -35,6 +35,8 @@ std::string uuid_text(const flyring::Uuid& uuid);
 Json message_json(const flyring::Message& message);
 Json job_json(const flyring::Job& job);
 Json foreign_json(flyring::Foreign foreign);
+/// The values of `inject`.
+flyring::detail::Environment environment(const Json& request);
 Json holder_json(const std::optional<flyring::Holder>& holder);
 /// The fields that an error carries besides its text.
 Json carried(const flyring::FlyringError& error);
@@ -52,6 +54,12 @@ struct Caller {
     bool telling = false;
     Json found = Json::array();
     flyring::Client client;  // destroyed first: its callbacks use the members above
+};
+
+/// The writer of a table, and the handle of that table.
+struct HeldWriter {
+    flyring::TableWriter writer;
+    std::string table;
 };
 
 /// The ops of interop-tests/PEER.md.
@@ -127,6 +135,25 @@ class Peer {
     Json close(const Json& request);
     Json forget(const Json& request);
     Json mesh(const Json& request);
+    Json make_table(const Json& request, const std::string& op);
+    Json table_info(const Json& request);
+    Json table_stats(const Json& request);
+    void close_table(const Json& request);
+    Json writer(const Json& request);
+    Json entry(const Json& request);
+    Json get(const Json& request);
+    Json put(const Json& request);
+    Json remove(const Json& request);
+    Json update(const Json& request);
+    Json clear(const Json& request);
+    Json size(const Json& request);
+    Json each(const Json& request);
+    Json wait_changed(const Json& request);
+    Json snapshot(const Json& request);
+    Json grow(const Json& request);
+    Json sync(const Json& request);
+    Json put_many(const Json& request);
+    Json get_many(const Json& request);
     Json beside(const Json& request);
 
     Json keep_channel(const Json& request, flyring::Channel channel);
@@ -136,6 +163,9 @@ class Peer {
     flyring::Job& job_of(const Json& request);
     flyring::Call& call_of(const Json& request);
     flyring::Counter counter_of(const Json& request);
+    flyring::Table& table_of(const Json& request);
+    template <typename Use>
+    auto with_changer(const Json& request, Use&& use);
 
     // Destroyed from last to first: publishers and subscribers before their channel.
     std::map<std::string, flyring::Channel> channels_;
@@ -149,11 +179,17 @@ class Peer {
     std::map<std::string, std::unique_ptr<Caller>> clients_;
     std::map<std::string, flyring::Request> requests_;  // kept requests
     std::map<std::string, std::unique_ptr<flyring::Mesh>> meshes_;
+    std::map<std::string, flyring::Table> tables_;
+    std::map<std::string, HeldWriter> writers_;
+    std::map<std::string, flyring::Entry> entries_;
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);
 Json verify_stream(flyring::Subscriber& subscriber, const Json& request);
 Json verify_stream(flyring::LossySubscriber& subscriber, const Json& request);
+Json put_many(flyring::Table& table, flyring::TableWriter* writer, const Json& request);
+Json get_many(flyring::Table& table, const Json& request);
+Json ping_pong(flyring::Table& table, const Json& request);
 Json ping_pong(flyring::Publisher& publisher, flyring::Subscriber& subscriber, const Json& request);
 Json ping_pong(flyring::Publisher& publisher, flyring::LossySubscriber& subscriber, const Json& request);
 

@@ -102,6 +102,7 @@ Json array(const List& list) {
 }  // namespace
 
 Json Peer::stats(const Json& request) {
+    if (request.contains("table")) return table_stats(request);
     const flyring::Stats stats = channel_of(request).stats();
     Json json = {{"path", stats.path},
                  {"id", uuid_text(stats.id)},

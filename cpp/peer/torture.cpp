@@ -7,6 +7,7 @@
 #include "torture_jobs.hpp"
 #include "torture_publisher.hpp"
 #include "torture_subscriber.hpp"
+#include "torture_tables.hpp"
 
 // A worker of the SIGKILL torture. interop-tests/torture/WORKER.md describes what it does and logs.
 
@@ -14,6 +15,7 @@ namespace torture {
 namespace {
 
 void create(const Orders& orders) {
+    if (orders.at("kind") == "table") return create_table(orders);
     const auto number = [&](const char* name) { return static_cast<std::uint32_t>(std::stoul(orders.at(name))); };
     flyring::Options options;
     options.capacity = number("capacity");
@@ -55,7 +57,9 @@ class Operator final : public Worker {
     }
 };
 
-std::unique_ptr<Worker> worker(const Orders& orders) {
+std::unique_ptr<AnyWorker> worker(const Orders& orders) {
+    if (orders.at("role") == "putter") return std::make_unique<Putter>(orders);
+    if (orders.at("role") == "looker") return std::make_unique<Looker>(orders);
     if (orders.at("role") == "publisher") return std::make_unique<PublishingWorker>(orders);
     if (orders.at("role") == "worker") return std::make_unique<JobWorker>(orders);
     if (orders.at("role") == "server") return std::make_unique<ServingWorker>(orders);

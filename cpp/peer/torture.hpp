@@ -49,7 +49,16 @@ enum Phase : std::int64_t {
     giving_back,
     replying,
     calling,
-    awaiting
+    awaiting,
+    putting,
+    removing,
+    comparing,
+    clearing,
+    growing,
+    copying,
+    looking,
+    walking,
+    sleeping
 };
 enum Kind : std::int64_t {
     taken = 1,
@@ -73,7 +82,12 @@ enum Kind : std::int64_t {
     idle_span,
     request,
     called,
-    ended
+    ended,
+    begun,
+    changed,
+    saw,
+    walked,
+    slept
 };
 
 inline std::int64_t now() {
@@ -174,28 +188,15 @@ inline std::int64_t publisher_number(const std::string& name) {
 
 using Orders = std::map<std::string, std::string>;
 
-class Worker {
+/// What all workers share, also those of tables.
+class AnyWorker {
   public:
-    explicit Worker(Orders orders)
-        : orders_(std::move(orders)),
-          side_(orders_.at("side")),
-          random_(std::stoull(orders_.at("seed"))),
-          channel_(open(orders_)) {}
-    virtual ~Worker() = default;
-
-    void run() {
-        const std::string& role = orders_.at("role");
-        if (role == "operator") return session();
-        const bool counts = role != "lossy" && role != "server" && role != "caller";
-        if (counts) begin_counting();
-        while (!side_.stopped() && !side_.full()) session();
-        if (counts) end_counting();
-    }
+    explicit AnyWorker(Orders orders)
+        : orders_(std::move(orders)), side_(orders_.at("side")), random_(std::stoull(orders_.at("seed"))) {}
+    virtual ~AnyWorker() = default;
+    virtual void run() = 0;
 
   protected:
-    /// Takes a slot, works, and gives the slot back.
-    virtual void session() = 0;
-
     // Random choices.
 
     std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
@@ -209,6 +210,31 @@ class Worker {
     }
 
     bool fault(const char* name, int every = 20) { return orders_["fault"] == name && ++faults_ % every == 0; }
+
+    Orders orders_;
+    Side side_;
+    std::mt19937_64 random_;
+
+  private:
+    int faults_ = 0;
+};
+
+class Worker : public AnyWorker {
+  public:
+    explicit Worker(Orders orders) : AnyWorker(std::move(orders)), channel_(open(orders_)) {}
+
+    void run() override {
+        const std::string& role = orders_.at("role");
+        if (role == "operator") return session();
+        const bool counts = role != "lossy" && role != "server" && role != "caller";
+        if (counts) begin_counting();
+        while (!side_.stopped() && !side_.full()) session();
+        if (counts) end_counting();
+    }
+
+  protected:
+    /// Takes a slot, works, and gives the slot back.
+    virtual void session() = 0;
 
     /// Spins for 20 us. The thread does nothing else then, so a gap is time that the machine gave to others.
     void spin() {
@@ -258,9 +284,6 @@ class Worker {
         side_.phase(working);
     }
 
-    Orders orders_;
-    Side side_;
-    std::mt19937_64 random_;
     flyring::Channel channel_;
     std::int64_t lost_to_the_machine_ = 0;
 
@@ -271,7 +294,6 @@ class Worker {
         return flyring::Channel::open(orders.at("channel"), options);
     }
 
-    int faults_ = 0;
     std::int64_t total_ = 0;
     std::optional<flyring::Counter> own_;
     std::optional<flyring::Counter> common_;

@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import driven_asleep
 import driven_queue
+import driven_table
 from driver import ROOT, commands
 from harness import Run, drain, equal, refused, true
 from tracer import Watcher, Word
@@ -239,7 +240,16 @@ def of_queue(test):
 
 
 QUEUE = tuple(map(of_queue, driven_queue.TESTS))
-TESTS = (publishing, joining, evicted_in_a_poll, lapped_and_empty, retiring, *driven_asleep.TESTS, *QUEUE)
+TESTS = (
+    publishing,
+    joining,
+    evicted_in_a_poll,
+    lapped_and_empty,
+    retiring,
+    *driven_asleep.TESTS,
+    *QUEUE,
+    *driven_table.TESTS,
+)
 
 
 def main():

@@ -12,9 +12,11 @@ from side import (
     CALLER,
     COUNTERS,
     KEPT,
+    LOOKER,
     LOSSY,
     OPERATOR,
     PUBLISHER,
+    PUTTER,
     SERVER,
     SUBSCRIBER,
     WORD_COUNT,
@@ -32,6 +34,8 @@ PHASES = {
     "server": SERVER,
     "caller": CALLER,
     "operator": OPERATOR,
+    "putter": PUTTER,
+    "looker": LOOKER,
 }
 POOLED = 2  # started workers of each language that wait for orders
 WORKED = 200  # entries in its log after which a worker counts as one that has worked
@@ -280,13 +284,14 @@ class Round:
         for _, worker in paused:
             worker.go_on()
         self.end_all("publisher")
+        self.end_all("putter")
         self.end_all("operator")
         self.end_all("worker")  # their logs may be nearly full, so new workers empty the queues
         self.start_all("server")  # they answer the calls that are under way
         self.end_all("caller")
         self.end_all("server")
         for actor in self.actors:
-            while actor.role in ("kept", "worker", "server") and not actor.worker:
+            while actor.role in ("kept", "worker", "server", "looker") and not actor.worker:
                 self.start(actor)
                 time.sleep(0.001)
         late = time.monotonic() + 10

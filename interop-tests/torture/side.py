@@ -24,11 +24,14 @@ COUNTERS = ("counting",)  # phases of publishers, and of reliable and kept subsc
 WORKER = ("seating", "fetching", "handling", "finishing", "giving_back", "idle", "leaving")
 SERVER = ("seating", "fetching", "handling", "replying", "idle", "leaving")
 CALLER = ("seating", "calling", "awaiting", "idle", "leaving")
+PUTTER = ("seating", "putting", "removing", "comparing", "clearing", "growing", "copying", "idle", "leaving")
+LOOKER = ("looking", "walking", "copying", "sleeping", "idle")
 Phase = enum.IntEnum(
     "Phase",
     "working taking recovering offering claiming writing committing aborting in_batch held_back closing "
     "joining resuming polling handling idle leaving forgetting starting reading evicting counting "
-    "seating fetching finishing giving_back replying calling awaiting",
+    "seating fetching finishing giving_back replying calling awaiting "
+    "putting removing comparing clearing growing copying looking walking sleeping",
 )
 
 
@@ -60,6 +63,11 @@ class Kind(enum.IntEnum):
     REQUEST = 20  # number of the client, its epoch, number of the call, repeat, fault (below), time
     CALLED = 21  # number of the call, its time-out (0: none), time before it, whether it is a stream
     ENDED = 22  # number of the call, how (End), may have run, wrong answer, time, epoch of the server, repeat
+    BEGUN = 23  # of a table: what (Change), key, number of the value, expected version, -, time before it
+    CHANGED = 24  # result of the last BEGUN (version, whether removed, count; -1: not made), time after it
+    SAW = 25  # key, number of the value (-1: absent), version (0: not known), fault (below), begin, end, how (How)
+    WALKED = 26  # how, how many SAW before it belong to it, begin, end, version of the table, number of keys
+    SLEPT = 27  # key (-1: any), version before, result (-1: timed out), begin, end
 
 
 class End(enum.IntEnum):
@@ -75,7 +83,29 @@ class End(enum.IntEnum):
     REFUSED = 7  # not made, because too many are under way
 
 
-RIGHT, TORN, WRONG_SENDER, UNKNOWN_SENDER = range(4)  # the faults of a message
+class Change(enum.IntEnum):
+    """A change of a table."""
+
+    PUT = 1
+    IF_ABSENT = 2
+    COMPARE = 3
+    REMOVE = 4
+    CLEAR = 5
+    GROW = 6
+
+
+class How(enum.IntEnum):
+    """How the value of a key was read."""
+
+    GET = 1
+    WALK = 2
+    SNAPSHOT = 3
+    HELD_SNAPSHOT = 4
+    LEFT_SNAPSHOT = 5  # a copy that a killed process had made
+
+
+RIGHT, TORN, WRONG_SENDER, UNKNOWN_SENDER = range(4)  # the faults of a message; of a value: RIGHT, TORN, BUSY
+BUSY = 2  # the read began again for 1 ms
 
 
 @dataclasses.dataclass

@@ -57,6 +57,7 @@ class Game:
     judge: collections.abc.Callable  # lives of a channel, its number, path, verdict, gaps
     self_test: collections.abc.Callable  # (passed, failed)
     needs: str = ""  # a word of workers.toml that a language needs
+    suffix: str = ".ring"  # of the channels' files
 
 
 def commands(languages, others, needs=""):
@@ -111,7 +112,7 @@ def keep_lives(folder, lives, verdict):
 def play(game, known, seed, seconds, kills, fault, folder, every=True):
     """Plays one round. Returns its verdict, and the round."""
     dice = random.Random(seed)
-    channels = [folder / f"channel-{i}.ring" for i in range(len(game.channels))]
+    channels = [folder / f"channel-{i}{game.suffix}" for i in range(len(game.channels))]
     least = {role: 2 * rate * seconds for role, rate in game.work.items()}  # not every entry is a message
     play = chaos.Round(
         known, folder, channels, [chaos.Actor(*a) for a in game.actors], dice, kills, least, fault, every

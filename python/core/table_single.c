@@ -29,10 +29,12 @@ static int lock_slot(Table *self, int64_t timeout)
 {
     int64_t began = now_ns();
     for (;;) {
-        if (!make_lock(self))
-            return -1;
-        if (lock_try(self->lock, slot_lock(self)))
-            return 1;
+        if (LIKELY(self->changing == 0)) { /* else another thread has `lock`, which does not keep this one out */
+            if (!make_lock(self))
+                return -1;
+            if (lock_try(self->lock, slot_lock(self)))
+                return 1;
+        }
         if (timeout != WAIT_UNLIMITED && now_ns() - began >= timeout)
             return 0;
         Py_BEGIN_ALLOW_THREADS
@@ -41,35 +43,40 @@ static int lock_slot(Table *self, int64_t timeout)
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0 || !table_is_open(self))
             return -1;
-        if (self->changing) {
-            raise_error("TwoThreadsError", "(s)", "table");
-            return -1;
-        }
     }
 }
 
-/* What the slot's new owner does before the epoch: it follows a grown table, and recovers after another boot (take 2).
+/* What the slot's new owner does before the epoch, rarely: it follows a grown table, recovers after another boot, and
+   clears `clean` (take 2). Other threads run meanwhile.
    1 done, 0 the table is another one now, -1 an exception. */
 static int prepare(Table *self)
 {
     Memory *before = self->memory;
     bool good = true;
-    self->changing = true;
+    self->changing = PyThread_get_thread_ident();
     if (UNLIKELY(table_has_successor(self)))
         good = table_call(self, "_settle_successor");
     if (good && self->memory == before)
         good = table_call(self, "_renew_boot");
-    self->changing = false;
+    self->changing = 0;
     return !good || !table_is_open(self) ? -1 : self->memory == before;
+}
+
+bool single_ready(Table *self)
+{
+    if (UNLIKELY(!table_is_open(self) || !table_no_handler(self, true)))
+        return false;
+    if (LIKELY(self->changing == 0 || self->changing != PyThread_get_thread_ident()))
+        return true;
+    raise_error("TwoThreadsError", "(s)", "table"); /* a handler that was called during the recovery */
+    return false;
 }
 
 bool single_allowed(Table *self)
 {
-    if (UNLIKELY(!table_is_open(self) || !table_no_handler(self, true)))
+    if (UNLIKELY(!single_ready(self)))
         return false;
-    if (UNLIKELY(self->changing))
-        raise_error("TwoThreadsError", "(s)", "table");
-    else if (UNLIKELY(!self->writable))
+    if (UNLIKELY(!self->writable))
         raise_error("AccessDeniedError", "(Os)", self->path, "the table was opened for reading only");
     else if (UNLIKELY(self->held > 0))
         raise_error("BusyError", "(Oii)", Py_None, 0, 1);
@@ -92,7 +99,8 @@ bool single_begin(Table *self, int64_t timeout, table_change *change)
             table_call(self, "_raise_no_free_slot");
             return false;
         }
-        bool special = !self->renewed || table_has_successor(self);
+        bool special =
+            !self->renewed || table_has_successor(self) || LOAD32_RELAXED(self->map.control + TABLE_CONTROL_CLEAN) != 0;
         int prepared = UNLIKELY(special) ? prepare(self) : 1;
         if (prepared == 1)
             break;
@@ -131,7 +139,7 @@ static PyObject *put(Table *self, PyObject *object, PyObject *given, int64_t exp
     given_value value;
     table_change change;
     PyObject *result = NULL;
-    if (!table_is_open(self) || !key_given(self, object, &key))
+    if (!single_ready(self) || !key_given(self, object, &key))
         return NULL;
     if (value_given(self, given, &value)) {
         if (single_begin(self, timeout, &change)) {
@@ -150,7 +158,7 @@ static PyObject *remove_key(Table *self, PyObject *object, int64_t timeout)
     given_key key;
     table_change change;
     PyObject *result = NULL;
-    if (!table_is_open(self) || !key_given(self, object, &key))
+    if (!single_ready(self) || !key_given(self, object, &key))
         return NULL;
     if (single_begin(self, timeout, &change)) {
         change_result done = table_remove(&change, &key.key);

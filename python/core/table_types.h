@@ -17,7 +17,7 @@ typedef struct Table {
     bool closed, wakes, registered, writable;
     bool ready; /* the table is whole in this boot (9) */
     bool renewed; /* it has this boot's id, so a change needs no look at it */
-    bool changing; /* Python code runs under `lock`: a recovery */
+    unsigned long changing; /* the thread that runs Python code under `lock`: a recovery; 0: none */
     int held; /* how many TableWriters of this object hold the slot */
     unsigned long handler; /* the thread that runs the handler of an update; 0: none */
     int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
@@ -81,11 +81,28 @@ static inline bool table_has_successor(const Table *self)
 {
     return UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0);
 }
+/* As table_usable; inline while nothing special has happened. */
+ALWAYS_INLINE bool table_quickly_usable(Table *self)
+{
+    return LIKELY(!self->closed && !self->memory->forked && self->ready && !table_has_successor(self)) ||
+           table_usable(self);
+}
 
 /* Raise the error of a result that is neither FOUND nor ABSENT. NULL. */
 PyObject *table_raise(Table *self, table_result result, const table_reading *reading);
 /* The result of a change: the version; 0 for CHANGE_NOT; an exception. */
 PyObject *change_raise(Table *self, change_result result, const table_change *change);
+/* Make a bytes object of the value: the context points to a reference, or NULL. */
+ALWAYS_INLINE bool take_bytes(table_reading *reading, const uint8_t *value, int32_t length)
+{
+    PyObject **result = reading->context;
+    Py_XDECREF(*result); /* of a try before */
+    *result = PyBytes_FromStringAndSize(NULL, length);
+    if (UNLIKELY(*result == NULL))
+        return false;
+    copy_words((uint8_t *)PyBytes_AsString(*result), value, length);
+    return true;
+}
 /* A reading that makes a bytes object of the value; *value is a reference, or NULL. */
 table_reading reading_bytes(PyObject **value);
 /* Call a handler with the value in place, for find or read by `once`, which returns the result. */
@@ -113,6 +130,8 @@ table_result table_aim(Table *self, const table_key *key, int64_t version, table
 /* One change, which takes the slot for itself and gives it back. False with an exception. */
 bool single_begin(Table *self, int64_t timeout, table_change *change);
 void single_end(Table *self);
+/* False with an exception if a change may not begin in this thread. */
+bool single_ready(Table *self);
 /* Whether a change may take the slot for itself; with an exception: it would wait for this process. */
 bool single_allowed(Table *self);
 bool writer_usable(TableWriter *self);

@@ -129,9 +129,12 @@ PyObject *table_read_with(Table *self, const table_key *key, int64_t *cell, PyOb
         result = table_read(&map, *cell, key, &reading);
     if (result == TABLE_ABSENT)
         result = table_find(&map, key, &reading);
-    if (handling.memory->forked)
-        result = TABLE_ABSENT;
+    bool forked = handling.memory->forked;
     memory_unuse(handling.memory);
+    if (forked) { /* this is the child of a handler that forked */
+        forget(&handling);
+        return raise_error("ClosedError", "(si)", "table", 1);
+    }
     if (result == TABLE_FOUND) {
         *cell = reading.cell;
         if (handling.error == NULL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes the Python binding and the command with channel files of arbitrary bytes.
+"""Fuzzes the Python binding and the command with files of channels and tables of arbitrary bytes.
 
     python python/fuzz --runs 1000000
     python python/fuzz --seconds 15
@@ -25,14 +25,22 @@ from random import Random
 import folders
 import guard
 import inputs
+import table_inputs
+import table_target
 import target
+
+from flyring.table_header import TABLE_MAGIC
 
 BATCH = 500  # inputs per process
 HANG = 20  # seconds for one input
+SHARE = 4  # one of so many inputs is a table
 # What at least one input must reach, or the run fails (counted in target.TOUCHED).
-NEEDED = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
-NEEDED += ("worker", "job", "repeat", "released", "ended", "in_hand")
-NEEDED += ("server", "client", "request", "answer", "damaged")
+CHANNEL = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
+CHANNEL += ("worker", "job", "repeat", "released", "ended", "in_hand")
+CHANNEL += ("server", "client", "request", "answer", "damaged")
+TABLE = ("table", "item", "view", "entry", "put", "removed", "absent", "table-writer", "cleared", "snapshot", "grown")
+TABLE += ("broken", "recovered", "table-corrupt-table", "table-busy", "table-no-space")
+NEEDED = {"channel": CHANNEL, "table": TABLE, "both": CHANNEL + TABLE}
 
 
 def main() -> int:
@@ -42,6 +50,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first batch; the same seed gives the same inputs")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--keep", type=Path, default=Path(), help="the folder for an input that fails")
+    parser.add_argument("--kind", choices=NEEDED, default="both", help="of the files")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input that was kept")
     options = parser.parse_args()
     guard.install()
@@ -55,7 +64,7 @@ def main() -> int:
 
 
 def replay(folder: Path, kept: Path) -> int:
-    target.run(str(folder / "input.ring"), kept.read_bytes())
+    use(str(folder / "input.ring"), kept.read_bytes())
     print("1 passed, 0 failed")
     return 0
 
@@ -69,7 +78,8 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
         enough = bool(options.runs and runs + BATCH * len(working) >= options.runs)
         late = bool(options.seconds and time.monotonic() - begun >= options.seconds)
         while not (enough or late or failed) and len(working) < options.jobs:
-            working[start(folder, number, begun + options.seconds if options.seconds else None)] = number
+            until = begun + options.seconds if options.seconds else None
+            working[start(folder, number, until, options.kind)] = number
             number += 1
             enough = bool(options.runs and runs + BATCH * len(working) >= options.runs)
         if not working:
@@ -83,7 +93,7 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
             for name, count in read_counts(folder / f"{batch}.txt").items():
                 touched[name] += count
                 runs += count if name == "inputs" else 0
-    missing = [name for name in NEEDED if not touched[name]] if not failed else []
+    missing = [name for name in NEEDED[options.kind] if not touched[name]] if not failed else []
     if missing:
         print(f"FAILED: {runs} inputs never reached {missing}")
     seconds = time.monotonic() - begun
@@ -93,21 +103,26 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
     return int(bad)
 
 
-def start(folder: Path, number: int, until: float | None) -> int:
+def start(folder: Path, number: int, until: float | None, kind: str) -> int:
     """Forks a process that runs one batch. Returns its pid."""
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
             faulthandler.enable()
-            status = batch(folder, number, until)
+            status = batch(folder, number, until, kind)
         except BaseException:
             traceback.print_exc()
         os._exit(status)
     return pid
 
 
-def batch(folder: Path, number: int, until: float | None) -> int:
+def use(path: str, content: bytes) -> None:
+    """Runs one input."""
+    (table_target if content.startswith(TABLE_MAGIC) else target).run(path, content)
+
+
+def batch(folder: Path, number: int, until: float | None, kind: str) -> int:
     """Runs one batch in this process. Returns its exit status."""
     target.TOUCHED.clear()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # so that a hang in C ends, too
@@ -116,10 +131,11 @@ def batch(folder: Path, number: int, until: float | None) -> int:
     for each in range(BATCH):
         if until is not None and time.monotonic() >= until:
             break
-        content = inputs.files(Random(f"{number}/{each}"))
+        is_table = kind == "table" or (kind == "both" and each % SHARE == 0)
+        content = (table_inputs if is_table else inputs).files(Random(f"{number}/{each}"))
         target.write(last, content)
         signal.alarm(HANG)
-        target.run(path, content)
+        use(path, content)
         signal.alarm(0)
         target.TOUCHED["inputs"] += 1
     (folder / f"{number}.txt").write_text("\n".join(f"{name} {count}" for name, count in target.TOUCHED.items()))

@@ -8,6 +8,9 @@ from typing import Any
 
 import flyring.channel
 import flyring.cli.image
+import flyring.table_base
+import flyring.table_file
+import flyring.table_writer
 from flyring._core import File, Memory
 
 GUARD = 1 << 20  # on both sides
@@ -22,3 +25,5 @@ def guarded(file: File, length: int, *options: Any) -> Memory:
 
 def install() -> None:
     flyring.channel.Memory = flyring.cli.image.Memory = guarded  # type: ignore[assignment, misc]
+    for module in (flyring.table_base, flyring.table_file, flyring.table_writer):
+        module.Memory = guarded  # type: ignore[assignment, attr-defined, misc]

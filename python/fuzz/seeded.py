@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the fuzzer finds reads outside of the mapping. It must fail on two cores with a planted mistake: one does
-not check the length of a subscriber's record, the other that of a dead worker's job. ``python python/fuzz/seeded.py``;
-a C compiler is needed."""
+"""Shows that the fuzzer finds reads and writes outside of the mapping. It must fail on each core with a planted
+mistake: one does not check the length of a subscriber's record, others that of a dead worker's job or of a value of a
+table, or the cell on top of the stack of a table. ``python python/fuzz/seeded.py``; a C compiler is needed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,20 @@ import flyring
 
 CORE = Path(__file__).parents[1] / "core"
 MISTAKES = (
-    ("poll.c", "(ring->cursor & self->base.mask) + n > self->base.capacity", "false"),  # 6.9, 2
+    ("channel", "poll.c", "(ring->cursor & self->base.mask) + n > self->base.capacity", "false"),  # 6.9, 2
     (
+        "channel",
         "adopt.c",
         "*length >= RECORD_HEADER_LENGTH && offset + worker_record_size(self, *length) <= self->base.capacity",
         "*length >= RECORD_HEADER_LENGTH",
     ),  # queue.md 5, 7
+    (
+        "table",
+        "table_reading.h",
+        "length >= 0 && length <= map->value_bytes)) {",
+        "length >= 0)) {",
+    ),  # table.md 6, read 3
+    ("table", "table_change.c", "top > fresh || fresh > map->cells || !cell_is_usable(map, top - 1)", "false"),  # 10
 )
 SECONDS = 60
 
@@ -34,11 +42,12 @@ def main() -> int:
     return int(not all(found))
 
 
-def finds(name: str, check: str, mistake: str) -> bool:
+def finds(kind: str, name: str, check: str, mistake: str) -> bool:
     """Returns whether the fuzzer fails on a core with this mistake."""
     with tempfile.TemporaryDirectory(prefix="flyring-seeded-") as folder:
         build(Path(folder), name, check, mistake)
         command = [sys.executable, str(Path(__file__).parent), "--seconds", str(SECONDS), "--keep", folder]
+        command += ["--kind", kind]
         done = subprocess.run(
             command, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=4 * SECONDS
         )
@@ -59,7 +68,7 @@ def build(folder: Path, name: str, check: str, mistake: str) -> None:
         raise SystemExit(f"{name} does not hold {check!r} once any more: mend this program")
     (core / name).write_text(text.replace(check, mistake), "utf-8")
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ["-shared", "-fPIC", "-std=c11", "-O2", "-DPy_LIMITED_API=0x030b0000"]
+    flags = ["-shared", "-fPIC", "-std=c11", "-O1", "-DPy_LIMITED_API=0x030b0000"]
     flags += [f"-I{sysconfig.get_path('include')}", f"-I{core}"]
     sources = [str(source) for source in sorted(core.rglob("*.c"))]
     subprocess.run([*compiler, *flags, "-o", str(package / "_core.abi3.so"), *sources], check=True)

@@ -37,9 +37,10 @@ from flyring import (
 from flyring._identity import Identity
 from flyring_service import BadRequestError, RefusedError, Services
 from flyring_stream import Stream, StreamMismatchError, Verifier, die
+from flyring_table import Tables
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
-MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for")
+MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for", "cell")
 OF_CALLS = ("may_have_run", "text", "pid", "outstanding")
 OPTIONS = ("capacity", "publishers", "subscribers", "producers", "workers", "alignment", "foreign", "counters")
 MORE_OPTIONS = (
@@ -115,9 +116,10 @@ def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request)
     return wait == "block"
 
 
-class Peer(Services):
+class Peer(Services, Tables):
     def __init__(self) -> None:
-        super().__init__()
+        Services.__init__(self)
+        Tables.__init__(self)
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[str, Publisher] = {}
         self.subscribers: dict[str, Subscriber | LossySubscriber] = {}
@@ -142,6 +144,8 @@ class Peer(Services):
             result = {"ok": False, "error": error.code, "message": str(error)}
             if isinstance(error, (BackPressuredError, BusyError)):
                 result["holder"] = described_holder(error.holder)
+            if isinstance(error, flyring.NoFreeSlotError):
+                result["owners"] = [owner._asdict() for owner in error.owners]
             if isinstance(error, flyring.ServerGoneError):
                 result["name"] = error.name
             for name in CARRIED + MORE_CARRIED + OF_CALLS:
@@ -161,7 +165,7 @@ class Peer(Services):
         return result
 
     def close_all(self) -> None:
-        for channel in self.channels.values():
+        for channel in [*self.channels.values(), *self.tables.values()]:
             with contextlib.suppress(FlyringError):
                 channel.close()
 
@@ -198,15 +202,23 @@ class Peer(Services):
         return self.op_info(request)
 
     def op_create(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.make_table(request, flyring.Table.create)
         return self._make(request, Channel.create)
 
     def op_open_or_create(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.make_table(request, flyring.Table.open_or_create)
         return self._make(request, Channel.open_or_create)
 
     def op_replace(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.make_table(request, flyring.Table.replace)
         return self._make(request, Channel.replace)
 
     def op_open(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.open_table(request)
         read_only, wake = bool(request.get("read_only", False)), request.get("wake", True)
         if "timeout" in request:
             channel = Channel.wait_for(request["name"], request["timeout"], read_only=read_only, wake=wake)
@@ -215,6 +227,8 @@ class Peer(Services):
         return self._attached(request, channel)
 
     def op_info(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.table_info(request)
         channel = self.channels[request["channel"]]
         return {
             "path": channel.path,
@@ -230,10 +244,13 @@ class Peer(Services):
         }
 
     def op_stats(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.table_stats(request)
         return {"stats": self.channels[request["channel"]].stats().as_dict()}
 
     def op_unlink(self, request: Request) -> Answer:
-        flyring.unlink(request["name"])
+        unlink = flyring.Table.unlink if request.get("table") else flyring.unlink
+        unlink(request["name"])
         return {}
 
     def op_beside(self, request: Request) -> Answer:
@@ -276,7 +293,9 @@ class Peer(Services):
         return {"messages": self.channels[request["channel"]].evict(request["slot"])}
 
     def op_close(self, request: Request) -> Answer:
-        if "channel" in request:
+        if "table" in request or "writer" in request:
+            self.close_table(request)
+        elif "channel" in request:
             self.channels[request["channel"]].close()
         elif "publisher" in request:
             self.publishers[request["publisher"]].close()
@@ -544,6 +563,8 @@ class Peer(Services):
         return {"count": verifier.count, "seconds": seconds, "verified": True, "rings": verifier.rings()}
 
     def op_ping_pong(self, request: Request) -> Answer:
+        if "table" in request:
+            return self.table_ping_pong(request)
         publisher, subscriber = self.publishers[request["publisher"]], self.subscribers[request["subscriber"]]
         count, first, seconds = request["count"], bool(request.get("first", False)), request.get("seconds", 60)
         late_from, spin = request.get("late", 50_000_000), request.get("spin", 0) / 1e9

@@ -12,7 +12,8 @@ from flyring._core import crc32c
 from flyring_torture_calls import Caller, Server
 from flyring_torture_jobs import JobWorker
 from flyring_torture_publisher import Publisher
-from flyring_torture_worker import HEADER, NAP, Kind, Phase, Worker, publisher_number
+from flyring_torture_tables import Looker, Putter, create_table
+from flyring_torture_worker import HEADER, NAP, AnyWorker, Kind, Phase, Worker, publisher_number
 
 
 def create(orders: dict[str, str]) -> None:
@@ -174,15 +175,19 @@ def main() -> int:
     if not line:
         return 0
     orders = dict(word.split("=", 1) for word in line.split())
-    if orders["role"] == "creator":
+    if orders.get("kind") == "table":
+        create_table(orders)
+    elif orders["role"] == "creator":
         create(orders)
     else:
-        kinds: dict[str, type[Worker]] = {
+        kinds: dict[str, type[AnyWorker]] = {
             "publisher": Publisher,
             "worker": JobWorker,
             "server": Server,
             "caller": Caller,
             "operator": Operator,
+            "putter": Putter,
+            "looker": Looker,
         }
         kinds.get(orders["role"], Reader)(orders).run()
     return 0

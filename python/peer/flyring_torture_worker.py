@@ -19,12 +19,13 @@ Phase = enum.IntEnum(
     "Phase",
     "WORKING TAKING RECOVERING OFFERING CLAIMING WRITING COMMITTING ABORTING IN_BATCH HELD_BACK CLOSING "
     "JOINING RESUMING POLLING HANDLING IDLE LEAVING FORGETTING STARTING READING EVICTING COUNTING "
-    "SEATING FETCHING FINISHING GIVING_BACK REPLYING CALLING AWAITING",
+    "SEATING FETCHING FINISHING GIVING_BACK REPLYING CALLING AWAITING "
+    "PUTTING REMOVING COMPARING CLEARING GROWING COPYING LOOKING WALKING SLEEPING",
 )
 Kind = enum.IntEnum(
     "Kind",
     "TAKEN ACKNOWLEDGED CLOSED DEAD_WAIT HELD JOINED MESSAGE LEFT EVICTED SLOT_LOST LOST COUNTER FIRST "
-    "SEATED JOB DONE GIVING GIVEN IDLE REQUEST CALLED ENDED",
+    "SEATED JOB DONE GIVING GIVEN IDLE REQUEST CALLED ENDED BEGUN CHANGED SAW WALKED SLEPT",
 )
 HEADER: Final = struct.Struct("<IIqqq")  # checksum of the rest, length, publisher, epoch, sequence
 NAP: Final = 20e-6
@@ -85,27 +86,16 @@ class Side:
         self.words[2] = self.count
 
 
-class Worker:
+class AnyWorker:
+    """What all workers share, also those of tables."""
+
     def __init__(self, orders: dict[str, str]) -> None:
         self.orders = orders
         self.side = Side(orders["side"])
         self.random = random.Random(int(orders["seed"]))
-        self.channel = flyring.Channel.open(orders["channel"], read_only=orders["role"] == "lossy")
-        self.faults = self.total = self.lost_to_the_machine = 0
-        self.own: flyring.Counter | None = None
-        self.common: flyring.Counter | None = None
+        self.faults = 0
 
     def run(self) -> None:
-        counts = self.orders["role"] in ("publisher", "reliable", "kept")
-        if counts:
-            self.begin_counting()
-        while not (self.side.stopped() or self.side.full()):
-            self.session()
-        if counts:
-            self.end_counting()
-        self.channel.close()
-
-    def session(self) -> None:
         raise NotImplementedError
 
     # Chance
@@ -127,6 +117,28 @@ class Worker:
             return False
         self.faults += 1
         return self.faults % every == 0
+
+
+class Worker(AnyWorker):
+    def __init__(self, orders: dict[str, str]) -> None:
+        super().__init__(orders)
+        self.channel = flyring.Channel.open(orders["channel"], read_only=orders["role"] == "lossy")
+        self.total = self.lost_to_the_machine = 0
+        self.own: flyring.Counter | None = None
+        self.common: flyring.Counter | None = None
+
+    def run(self) -> None:
+        counts = self.orders["role"] in ("publisher", "reliable", "kept")
+        if counts:
+            self.begin_counting()
+        while not (self.side.stopped() or self.side.full()):
+            self.session()
+        if counts:
+            self.end_counting()
+        self.channel.close()
+
+    def session(self) -> None:
+        raise NotImplementedError
 
     def spin(self) -> None:
         """Spins for 20 us. A gap in this time is caused by the machine, because this thread does nothing else."""

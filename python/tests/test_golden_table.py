@@ -179,7 +179,7 @@ def test_a_golden_file_is_read_with_the_expected_content(path: Path, read_only: 
         assert (stats.size, stats.version, stats.filled) == (control["size"], control["changed"], filled)
         assert (stats.clean, stats.damaged) == (control["clean"] == 1, control["damaged"])
         assert stats.rebuild == control["rebuild"]
-        found = (stats.writer_name, stats.writer_pid, stats.writer_since)
+        found = (stats.writer, stats.pid, stats.attached_at)
         assert found == (writer["name"], writer["pid"], writer["attached_at"])
 
 
@@ -214,7 +214,7 @@ def test_the_next_owner_takes_over_the_dead(path: Path) -> None:
             actor.end()
 
 
-def refusal(data: bytes) -> str:
+def refusal(data: bytes | bytearray) -> str:
     Path(golden_path()).write_bytes(data)
     try:
         Table.open("golden").close()

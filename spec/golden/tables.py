@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the steps of a table (spec/table.md) literally on a bytearray, in one thread, as simulation.py does those of a
 channel. Section numbers in comments are those of table.md. Stores are made one by one in the order of the steps, and
-`on_store` is called after each."""
+`on_store` is called after each, and
+`sync` where a step writes the file, or one page of it, to the disk."""
 
 import struct
 import uuid
@@ -165,6 +166,19 @@ class Table:
         self.b[4096:4112] = self.boot()
         self.b[schema_at : schema_at + len(schema)] = schema
 
+    @classmethod
+    def of_file(cls, data, inject=None):
+        """Returns the table that a file holds; `inject`: of the next owner."""
+        field = {name: struct.unpack_from("<" + kind, data, at)[0] for at, kind, name in HEADER}
+        kinds = {number: kind for kind, number in KEY_TYPES.items()}
+        t = cls.__new__(cls)
+        t.inject, t.on_store, t.kind, t.checked = inject, None, kinds[field["key_type"]], field["checked"] == 1
+        t.K, t.key_bytes, t.value_bytes = field["capacity"], field["key_bytes"], field["value_bytes"]
+        t.B, t.V = up(KEY + t.key_bytes, 64), up(VALUE + t.value_bytes, 64)
+        t.stride, t.C, t.N = field["cell_stride"], field["cells"], field["entries"]
+        t.index_stride, t.cells, t.b = field["index_stride"], field["cells_offset"], bytearray(data)
+        return t
+
     # --- words
 
     def boot(self):
@@ -180,6 +194,9 @@ class Table:
         struct.pack_into("<" + kind, self.b, at, value)
         if self.on_store:
             self.on_store(at)
+
+    def sync(self, at=0, length=None):
+        """Writes bytes of the file to the disk (9)."""
 
     def store_bytes(self, at, data):
         self.b[at : at + len(data)] = data
@@ -439,6 +456,7 @@ class Table:
                 self.recover()
         if self.word("clean"):
             self.set("clean", 2)
+            self.sync(4096, 4096)
             self.set("clean", 0)
         epoch = self.slot("epoch") + 1
         if name is None:
@@ -489,7 +507,9 @@ class Table:
 
     def close_synced(self):
         self.take()
+        self.sync()
         self.set("clean", 1)
+        self.sync(4096, 4096)
 
     # --- 7
 
@@ -567,6 +587,7 @@ class Table:
         self.set("changed", most + JUMP)
         self.set("intent", 0)
         self.set("intent_size", 0)
+        self.sync(4096, 4096)
         self.store_bytes(4096, self.boot())
 
     def drop(self, c):

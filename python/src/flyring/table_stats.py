@@ -5,13 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+from uuid import UUID
 
 from . import layout
+from ._core import File, Memory
 from .slots import read_slot
+from .system import is_locked
 from .table_file import CONTROL, SLOT
+from .table_header import TableHeader
 
 if TYPE_CHECKING:
     from .table import Table
+
+CLEAN = 1
 
 
 @dataclass(frozen=True)
@@ -19,55 +25,86 @@ class TableStats:
     """What a table holds at one moment. Made by ``Table.stats``."""
 
     path: str
+    id: UUID
     capacity: int
     """How many keys fit."""
     size: int
     """How many keys there are."""
-    filled: int
-    """Entries of the current copy of the index that are not empty."""
+    version: int
+    """The number of the last completed change."""
     entries: int
     """Entries of one copy of the index."""
+    filled: int
+    """Entries of the current copy of the index that are not empty. Above 3/4 a rebuild begins."""
     rebuild: int
-    """0: no rebuild of the index is under way; else its next step, of ``2 * entries + 1``."""
-    version: int
-    """The last completed change."""
-    has_writer: bool
-    """Whether a process holds the writer's slot."""
-    writer_name: str
-    """The name of the last writer that held the slot for long; may be empty."""
-    writer_pid: int
-    writer_since: int
+    """0: no rebuild of the index is under way. Else its next step, 1 to 2 * entries + 1."""
+    writing: bool
+    """Whether a process has the writer's slot."""
+    closed: bool
+    """Whether the last writer that held the slot has closed, and no change was made since."""
+    unfinished: bool
+    """Whether a writer has died within a change, which the next writer finishes."""
+    writer: str
+    """The name of the last writer that held the slot; may be empty. A single change has no name."""
+    pid: int
+    attached_at: int
     """When that writer took the slot, in ns since 1970; 0: never."""
+    epoch: int
+    """How often the slot was taken."""
+    successor: int
+    """1: another file has the table's name. 2: the name was removed. 0: neither."""
+    needs_recovery: bool
+    """Whether the table is of another boot, and a writer must mend it before it can be read."""
     clean: bool
     """Whether nothing was changed since a synced close."""
     damaged: int
-    """Cells that the last recovery found without a whole value."""
+    """Cells that the last recovery found without a whole value although they had one."""
     busy: int
     """Reads through this object that were refused as busy."""
 
     @classmethod
     def of(cls, table: Table) -> Self:
-        memory = table._memory
+        return cls.read(table.path, table.header, table._file, table._memory, table._this_boot(), table._busy)
+
+    @classmethod
+    def read(cls, path: str, header: TableHeader, file: File, memory: Memory, boot: bytes, busy: int = 0) -> Self:
+        """``memory``: at least header and control section. ``boot``: the id of this boot."""
 
         def word(offset: int) -> int:
             return memory.load64_plain(CONTROL + offset)
 
-        copy = memory.load64(CONTROL + layout.TABLE_CONTROL_GENERATION) & 1
-        rebuild, entries = word(layout.TABLE_CONTROL_REBUILD), table.header.entries
+        def acquired(offset: int) -> int:
+            return memory.load64(CONTROL + offset)
+
+        rebuild, steps = word(layout.TABLE_CONTROL_REBUILD), 2 * header.entries + 1
+        copy = acquired(layout.TABLE_CONTROL_GENERATION) & 1
         fields = read_slot(memory, SLOT)
+        clean = memory.load32(CONTROL + layout.TABLE_CONTROL_CLEAN) == CLEAN
+        epoch = memory.load64(SLOT + layout.PUBLISHER_SLOT_EPOCH)
+        writing = is_locked(file, SLOT + layout.CONTROL_SLOT_LOCK, path)
+        changed = acquired(layout.TABLE_CONTROL_CHANGED)
+        begun = acquired(layout.TABLE_CONTROL_INTENT) != 0 or acquired(layout.TABLE_CONTROL_STAMP) != changed
+        # The slot was free when its lock was looked at. With the same epoch now, no process has taken it since.
+        unfinished = begun and not writing and memory.load64(SLOT + layout.PUBLISHER_SLOT_EPOCH) == epoch
         return cls(
-            path=table.path,
-            capacity=table.capacity,
-            size=len(table),
+            path=path,
+            id=header.table_id,
+            capacity=header.capacity,
+            size=max(0, word(layout.TABLE_CONTROL_SIZE)),
+            version=changed,
+            entries=header.entries,
             filled=word(layout.TABLE_CONTROL_FILLED_OTHER if copy else layout.TABLE_CONTROL_FILLED),
-            entries=entries,
-            rebuild=rebuild if 0 <= rebuild <= 2 * entries + 1 else 0,
-            version=table.version,
-            has_writer=table._has_writer(),
-            writer_name=fields.name if fields else "",
-            writer_pid=fields.pid if fields else 0,
-            writer_since=fields.attached_at if fields else 0,
-            clean=memory.load32(CONTROL + layout.TABLE_CONTROL_CLEAN) == 1,
+            rebuild=rebuild if 0 <= rebuild <= steps else 0,
+            writing=writing,
+            closed=not writing and memory.load32(SLOT + layout.PUBLISHER_SLOT_CLOSED) != 0,
+            unfinished=unfinished,
+            writer=fields.name if fields else "",
+            pid=fields.pid if fields else 0,
+            attached_at=fields.attached_at if fields else 0,
+            epoch=epoch,
+            successor=memory.load32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR),
+            needs_recovery=not clean and memory.read(CONTROL + layout.TABLE_CONTROL_BOOT_ID, 16) != boot,
+            clean=clean,
             damaged=max(0, word(layout.TABLE_CONTROL_DAMAGED)),
-            busy=table._busy,
+            busy=busy,
         )

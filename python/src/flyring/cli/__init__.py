@@ -33,6 +33,7 @@ from .recover import recover
 from .report import printable
 from .rm import rm
 from .sbe import add_arguments, sbe
+from .table_image import hint
 from .tail import tail
 from .top import top as run_top
 
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     process)."""
     options = parse(arguments)
     try:
+        if text := wrong_kind(options):
+            print(f"flyring: {text}", file=sys.stderr)
+            return NOT_POSSIBLE
         status = run(options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -55,6 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"flyring: {printable(str(error))}", file=sys.stderr)
         return NOT_POSSIBLE
     return status
+
+
+def wrong_kind(options: argparse.Namespace) -> str:
+    """Returns what to do if a table was named where a channel is needed, or the other way round; else ""."""
+    if options.command in ("create", "ls", "top", "metrics", "doctor", "ping", "sbe", "monitor"):
+        return ""
+    if options.command == "table" and options.verb in ("create", "ls"):
+        return ""
+    return hint(options.command, getattr(options, "names", None) or [options.name])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -203,6 +216,8 @@ def parser() -> argparse.ArgumentParser:
     measuring.add_arguments(
         line_command("metrics", "print statistics for Prometheus; status 1 if a channel is missing or not valid")
     )
-    tables.add_arguments(line_command("table", "show, read, write, check and copy tables"))
+    tables.add_arguments(
+        line_command("table", "make, show, read, write, check and copy tables: the latest value of each key")
+    )
     add_arguments(line_command("sbe", "generate a Python module from an SBE schema, or check the schema"))
     return top

@@ -14,6 +14,7 @@ from .image import open_image
 from .report import age_text, print_json, printable, size_text, table
 
 SUFFIX = ".ring"
+TABLES = ".table"
 
 
 def ls(folder: str | None, as_json: bool) -> int:
@@ -30,17 +31,20 @@ def ls(folder: str | None, as_json: bool) -> int:
         except FlyringError as error:
             found = {"path": path, "code": error.code, "reason": str(error)}
         (others if "reason" in found else channels).append({"name": name.removesuffix(SUFFIX), **found})
+    tables = [name.removesuffix(TABLES) for name in sorted(entries(where, must_exist=False, suffix=TABLES))]
     if as_json:
-        print_json({"folder": where, "channels": channels, "not_whole": others})
+        print_json({"folder": where, "channels": channels, "not_whole": others, "tables": tables})
     else:
         show(where, channels, others)
+        if tables:
+            print(f"{len(tables)} table{'s' * (len(tables) != 1)} besides: flyring table ls")
     return 1 if others else 0
 
 
-def entries(folder: str, must_exist: bool) -> list[str]:
+def entries(folder: str, must_exist: bool, suffix: str | tuple[str, ...] = SUFFIX) -> list[str]:
     check_folder(os.path.join(folder, "x"), create=False)
     try:
-        return [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
+        return [name for name in os.listdir(folder) if name.endswith(suffix)]
     except FileNotFoundError as error:
         if must_exist:
             raise failed("listdir", error, folder) from error

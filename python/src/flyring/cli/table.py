@@ -1,183 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring table``: shows, reads, writes, checks and copies tables (spec/api.md, Table)."""
+"""``flyring table``: makes, shows, reads, writes, checks, copies and removes tables (spec/api.md, Table)."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
-from ..errors import FlyringError, InvalidArgumentError, NeedsRecoveryError, NoFreeSlotError
-from ..sbe.json import from_dict, to_dict
-from ..system import table_path
+from ..errors import ChannelReplacedError, FlyringError, NoFreeSlotError
 from ..table import Table
 from ..table_check import broken_rules
+from . import table_make, table_show
 from .report import print_json, printable
+from .table_lines import key_field, key_of, line_of, parsed, value_of
 
 PATIENCE = 1.0  # s: how long a change waits for the writer's slot
-SUFFIX = ".table"
+TOLD = 0.5  # s: between two lines about a recovery
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    def verb(name: str, text: str) -> argparse.ArgumentParser:
-        return verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+    def verb(name: str, text: str, run: Callable[[argparse.Namespace], int], *, named: bool = True) -> Any:
+        one = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+        one.set_defaults(run=run)
+        if named:
+            one.add_argument("name", metavar="NAME", help="the table's name or path")
+        return one
 
-    one = verb("ls", "list the tables of a folder; status 1 if a .table file is not a valid table")
+    def with_json(one: Any) -> Any:
+        one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+        return one
+
+    def with_keys(one: Any, number: str, text: str | None = None) -> Any:
+        one.add_argument("keys", metavar="KEY", nargs=number, help=text)
+        one.add_argument("--key-hex", action="store_true", help="keys are bytes in hexadecimal")
+        return one
+
+    table_make.add_arguments(with_json(verb("create", "make a table", table_make.create)))
+    one = with_json(verb("rm", "remove names of tables; status 1 if one was refused", table_make.rm, named=False))
+    one.add_argument("names", metavar="NAME", nargs="+")
+    one.add_argument("--force", action="store_true", help="also remove tables that have a writer")
+    one = with_json(
+        verb("ls", "list the tables of a folder; status 1 if a .table file is not one", table_show.ls, named=False)
+    )
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
-    one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    one = verb("info", "show what a table holds: header, keys, index, writer")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    one = verb("get", "print values as JSON lines; status 1 if a key is absent")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("keys", metavar="KEY", nargs="*", help="default: all keys")
-    one = verb("dump", "print all keys and values as JSON lines, which load reads")
-    one.add_argument("name", metavar="NAME")
-    one = verb("put", "put a value")
-    one.add_argument("name", metavar="NAME")
+    with_json(verb("info", "show what a table holds: keys, sizes, index, writer", table_show.info))
+    with_keys(verb("get", "print values as JSON lines; status 1 if a key is absent", get), "*", "default: all keys")
+    verb("dump", "print all keys and values as JSON lines, which load reads", dump)
+    one = verb("put", "put a value, and print the key's new version", put)
     one.add_argument("key", metavar="KEY")
     one.add_argument("value", metavar="VALUE", help="text; with a schema: the message as JSON")
     one.add_argument("--hex", action="store_true", help="VALUE is bytes in hexadecimal")
-    one = verb("remove", "remove keys; status 1 if one is absent")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("keys", metavar="KEY", nargs="+")
-    one = verb("load", "put JSON lines in the format of dump; status 1 if a line was refused")
-    one.add_argument("name", metavar="NAME")
+    one.add_argument("--key-hex", action="store_true", help="KEY is bytes in hexadecimal")
+    with_keys(verb("remove", "remove keys; status 1 if one is absent", remove), "+")
+    one = verb("load", "put JSON lines in the format of dump; status 1 if a line was refused", load)
     one.add_argument("file", nargs="?", metavar="FILE", help="default: standard input")
-    one = verb("watch", "print each change live, as JSON lines")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("keys", metavar="KEY", nargs="*", help="default: all keys")
+    one = with_keys(verb("watch", "print each change live, as JSON lines", watch), "*", "default: all keys")
     one.add_argument("--count", metavar="N", type=int, help="end after N lines")
-    one = verb("check", "check a table against the layout's rules; status 1 if one is broken")
-    one.add_argument("name", metavar="NAME")
-    one = verb("snapshot", "write a whole copy of a table")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("path", metavar="PATH")
+    with_json(verb("check", "check a table against the layout's rules; status 1 if one is broken", check))
+    one = with_json(verb("snapshot", "write a whole copy of a table, synced", snapshot))
+    one.add_argument("path", metavar="PATH", help="the copy; it is replaced in one step")
+    one.add_argument("--every", metavar="SECONDS", type=float, help="again each SECONDS, until Ctrl-C")
+    one.add_argument("--count", metavar="N", type=int, help="with --every: end after N copies")
     one.add_argument("--any-file-system", action="store_true", help="also allow file systems not known to work")
-    one = verb("grow", "put a larger file in the place of a table")
-    one.add_argument("name", metavar="NAME")
+    one = with_json(verb("grow", "put a larger file in the place of a table", grow))
     one.add_argument("capacity", metavar="CAPACITY", type=int, help="how many keys fit then")
 
 
 def table(options: argparse.Namespace) -> int:
-    verb = VERBS[options.verb]
-    return verb(options)
+    """Runs the command. Warnings, such as that of a recovery, become lines on standard error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = lambda message, *_: print(f"flyring: {printable(str(message))}", file=sys.stderr)
+        status: int = options.run(options)
+    return status
 
 
 def opened(name: str, read_only: bool = True) -> Table:
-    return Table.open(name, read_only=read_only, any_file_system=True)
+    return Table.open(name, read_only=read_only, any_file_system=True, recovery_progress=Progress(name))
 
 
-# Keys and values as JSON
+class Progress:
+    """Says on standard error how far a recovery is, if it takes long."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.next = name, time.monotonic() + TOLD
+
+    def __call__(self, done: int, every: int) -> None:
+        now = time.monotonic()
+        if now >= self.next:
+            self.next = now + TOLD
+            text = (
+                f"flyring: recovers {printable(self.name)}: {done} of {every} cells ({100 * done // max(1, every)} %)"
+            )
+            print(text, file=sys.stderr, flush=True)
 
 
-def parse_key(one: Table, text: str) -> Any:
-    if one.key_type == "integer":
-        try:
-            return int(text, 0)
-        except ValueError:
-            raise InvalidArgumentError("key", f"{text!r} is not an integer, which the keys of this table are") from None
-    return os.fsencode(text) if one.key_type == "bytes" else text
-
-
-def line_of(one: Table, key: Any, value: bytes, version: int) -> str:
-    """Returns a line of dump. A key of bytes is in hexadecimal, as ``key_hex``."""
-    line: dict[str, Any] = {"key_hex": key.hex()} if isinstance(key, bytes) else {"key": key}
-    line["version"] = version
-    if one.schema is not None:
-        line["message"] = to_dict(one.message.decode(value))
-    elif (text := text_of(value)) is not None:
-        line["text"] = text
-    else:
-        line["data"] = value.hex()
-    return json.dumps(line, ensure_ascii=False)
-
-
-def text_of(value: bytes) -> str | None:
-    try:
-        text = value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
-
-
-def parsed(one: Table, text: str) -> tuple[Any, bytes]:
-    """Returns key and value of a line of dump. ValueError."""
-    line = json.loads(text)
-    if not isinstance(line, dict) or not line.keys() & {"key", "key_hex"}:
-        raise ValueError("it is not an object with a key")
-    if not line.keys() & {"text", "data", "message"}:
-        raise ValueError("it has no text, data or message")
-    key = bytes.fromhex(line["key_hex"]) if "key_hex" in line else line["key"]
-    if "message" in line:
-        return key, bytes(from_dict(one.message, line["message"]))
-    return key, line["text"].encode() if "text" in line else bytes.fromhex(line["data"])
+def no_key(key: str) -> None:
+    print(f"flyring: there is no key {printable(key)!r}", file=sys.stderr)
 
 
 def print_line(one: Table, key: Any, value: bytes, version: int) -> None:
     print(line_of(one, key, value, version), flush=True)
-
-
-# Verbs
-
-
-def ls(options: argparse.Namespace) -> int:
-    folder = options.folder or os.path.dirname(table_path("any"))
-    found, status = [], 0
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(SUFFIX) or name.startswith("."):
-            continue
-        try:
-            with opened(os.path.join(folder, name)) as one:
-                try:
-                    found.append({"name": name.removesuffix(SUFFIX), **asdict(one.stats()), "key_type": one.key_type})
-                except NeedsRecoveryError as error:
-                    found.append({"name": name.removesuffix(SUFFIX), "error": str(error)})
-        except (FlyringError, OSError) as error:
-            found.append({"name": name.removesuffix(SUFFIX), "error": str(error)})
-            status = 1
-    if options.json:
-        print_json({"tables": found})
-        return status
-    for line in found:
-        if "error" in line:
-            print(printable(f"{line['name']}  {line['error']}"))
-        else:
-            writer = f"writer {line['writer_name']!r} (pid {line['writer_pid']})" if line["has_writer"] else "no writer"
-            print(printable(f"{line['name']}  {line['key_type']}  {line['size']} of {line['capacity']} keys  {writer}"))
-    return status
-
-
-def info(options: argparse.Namespace) -> int:
-    with opened(options.name) as one:
-        header, stats = one.header, one.stats()
-        shown: dict[str, Any] = {
-            **asdict(stats),
-            "id": str(one.id),
-            "key_type": header.key_type,
-            "key_bytes": header.key_bytes,
-            "value_bytes": header.value_bytes,
-            "checked": header.checked,
-            "cells": header.cells,
-            "file_length": header.file_length,
-            "created_at": header.created_at,
-            "message": one.message.NAME if one.schema is not None else None,
-        }
-    if options.json:
-        print_json(shown)
-        return 0
-    for name, value in shown.items():
-        print(printable(f"{name:14} {value}"))
-    if stats.has_writer and stats.writer_since:
-        print(f"the writer has the table for {(time.time_ns() - stats.writer_since) / 1e9:.0f} s")
-    return 0
 
 
 def get(options: argparse.Namespace) -> int:
@@ -185,11 +115,11 @@ def get(options: argparse.Namespace) -> int:
         return dump(options)
     status = 0
     with opened(options.name) as one:
-        for text in options.keys:
-            key = parse_key(one, text)
+        keys = [(text, key_of(one, text, options.key_hex)) for text in options.keys]
+        for text, key in keys:
             found = one.get_versioned(key)
             if found is None:
-                print(f"flyring: there is no key {printable(text)!r}", file=sys.stderr)
+                no_key(text)
                 status = 1
             else:
                 print_line(one, key, *found)
@@ -199,77 +129,93 @@ def get(options: argparse.Namespace) -> int:
 def dump(options: argparse.Namespace) -> int:
     with opened(options.name) as one:
         for key, value, version in one._each():
-            print_line(one, key, value, version)
+            print(line_of(one, key, value, version))
     return 0
 
 
 def put(options: argparse.Namespace) -> int:
     with opened(options.name, read_only=False) as one:
-        if options.hex:
-            value = bytes.fromhex(options.value)
-        elif one.schema is not None:
-            value = bytes(from_dict(one.message, json.loads(options.value)))
-        else:
-            value = options.value.encode()
-        print(one.put(parse_key(one, options.key), value, timeout=PATIENCE))
+        value = value_of(one, options.value, options.hex)
+        print(one.put(key_of(one, options.key, options.key_hex), value, timeout=PATIENCE))
     return 0
 
 
 def remove(options: argparse.Namespace) -> int:
     status = 0
     with opened(options.name, read_only=False) as one:
-        for text in options.keys:
-            if not one.remove(parse_key(one, text), timeout=PATIENCE):
-                print(f"flyring: there is no key {printable(text)!r}", file=sys.stderr)
+        keys = [(text, key_of(one, text, options.key_hex)) for text in options.keys]
+        for text, key in keys:
+            if not one.remove(key, timeout=PATIENCE):
+                no_key(text)
                 status = 1
     return status
 
 
 def load(options: argparse.Namespace) -> int:
-    status = count = 0
-    with opened(options.name, read_only=False) as one, one.writer("flyring-load", timeout=PATIENCE) as writer:
-        for number, text in enumerate(lines(options.file), 1):
+    refused = count = 0
+    with (
+        opened(options.name, read_only=False) as one,
+        open(options.file, encoding="utf-8", errors="surrogateescape")
+        if options.file
+        else nullcontext(sys.stdin) as text,
+        one.writer("flyring-load", timeout=PATIENCE) as writer,
+    ):
+        for number, line in enumerate(text, 1):
+            if not line.strip():
+                continue
             try:
-                key, value = parsed(one, text)
-                writer.put(key, value)
+                writer.put(*parsed(one, line))
                 count += 1
-            except (ValueError, KeyError, TypeError, FlyringError) as error:
-                print(f"flyring: line {number}: {printable(str(error) or repr(error))}", file=sys.stderr)
-                status = 1
-    print(f"put {count} keys")
-    return status
-
-
-def lines(file: str | None) -> Iterator[str]:
-    if file is None:
-        yield from (line for line in sys.stdin if line.strip())
-        return
-    with open(file, encoding="utf-8") as text:
-        yield from (line for line in text if line.strip())
+            except (ValueError, KeyError, TypeError, AttributeError, FlyringError) as error:
+                what = printable(str(error) or repr(error))
+                print(f"flyring: line {number} is refused: {what}", file=sys.stderr, flush=True)
+                refused += 1
+    print(f"put {count} key{'s' * (count != 1)}")
+    if refused:
+        print(f"flyring: {refused} {'line was' if refused == 1 else 'lines were'} refused", file=sys.stderr)
+    return 1 if refused else 0
 
 
 def watch(options: argparse.Namespace) -> int:
+    """Prints what is there, and then each change. Returns status 1 if another table gets the name."""
     with opened_for_waiting(options.name) as one:
-        wanted = [parse_key(one, text) for text in options.keys]
+        keys = [key_of(one, text, options.key_hex) for text in options.keys]
         seen: dict[Any, int] = {}
         left = options.count
-        while left is None or left > 0:
+        while True:
             before = one.version
-            now = {key: (value, version) for key, value, version in one._each() if not wanted or key in wanted}
-            gone = [key for key in seen if key not in now]
-            for key in gone:
-                del seen[key]
-                name = {"key_hex": key.hex()} if isinstance(key, bytes) else {"key": key}
-                print(json.dumps({**name, "version": 0}, ensure_ascii=False), flush=True)
+            for key, line in changes(one, keys, seen):
+                if left is not None and left <= 0:
+                    return 0
+                print(line, flush=True)
                 left = None if left is None else left - 1
-            for key, (value, version) in now.items():
-                if seen.get(key) != version and (left is None or left > 0):
-                    seen[key] = version
-                    print_line(one, key, value, version)
-                    left = None if left is None else left - 1
-            if left is None or left > 0:
+                del key
+            if left is not None and left <= 0:
+                return 0
+            try:
                 one.wait_changed(before)
-    return 0
+            except ChannelReplacedError as error:
+                print(f"flyring: {printable(str(error))}", file=sys.stderr)
+                return 1
+
+
+def changes(one: Table, keys: list[Any], seen: dict[Any, int]) -> Iterator[tuple[Any, str]]:
+    """Yields the keys that have another version than in ``seen``, with their lines, and brings ``seen`` up to date."""
+    there = set()
+    for key, value, version in some_of(one, keys) if keys else one._each():
+        there.add(key)
+        if seen.get(key) != version:
+            seen[key] = version
+            yield key, line_of(one, key, value, version)
+    for key in [key for key in seen if key not in there]:
+        del seen[key]
+        yield key, json.dumps({**key_field(key), "version": 0}, ensure_ascii=False)
+
+
+def some_of(one: Table, keys: list[Any]) -> Iterator[tuple[Any, bytes, int]]:
+    for key in keys:
+        if (found := one.get_versioned(key)) is not None:
+            yield key, *found
 
 
 def opened_for_waiting(name: str) -> Table:
@@ -287,37 +233,51 @@ def check(options: argparse.Namespace) -> int:
                 broken = list(broken_rules(one))
         except NoFreeSlotError as error:
             raise FlyringError(f"a table is checked while no process writes: {error}") from error
-    for rule in broken:
-        print(printable(rule))
-    print(f"{len(broken)} rules are broken" if broken else "no rule is broken")
+        if options.json:
+            print_json({"path": one.path, "broken": len(broken), "findings": broken})
+    if not options.json:
+        for rule in broken:
+            print(printable(rule))
+        print(f"{len(broken)} rules are broken" if broken else "no rule is broken")
     return 1 if broken else 0
 
 
 def snapshot(options: argparse.Namespace) -> int:
-    with opened(options.name) as one:
+    """With ``--every`` a copy that fails is said, and the next one is tried; the status is 1 then."""
+    if options.every is None:
+        copy(options)
+        return 0
+    status, made, due = 0, 0, time.monotonic()
+    while True:
+        try:
+            copy(options)
+        except (FlyringError, OSError) as error:
+            print(f"flyring: {printable(str(error))}", file=sys.stderr, flush=True)
+            status = 1
+        made += 1
+        if options.count is not None and made >= options.count:
+            return status
+        due = max(due + options.every, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def copy(options: argparse.Namespace) -> None:
+    with opened(options.name) as one:  # again for each copy: another table may have the name
         path = options.path if "/" in options.path else f"./{options.path}"
+        begun = time.monotonic()
         count = one.snapshot(path, any_file_system=options.any_file_system)
-    print(f"wrote {count} keys to {printable(options.path)}")
-    return 0
+    took = time.monotonic() - begun
+    if options.json:
+        print_json({"path": path, "keys": count, "seconds": round(took, 3)})
+    else:
+        print(f"wrote {count} keys to {printable(options.path)} in {took:.2f} s", flush=True)
 
 
 def grow(options: argparse.Namespace) -> int:
     with opened(options.name, read_only=False) as one:
         one.grow(options.capacity, timeout=PATIENCE)
-        print(f"{printable(one.path)} takes {one.capacity} keys now")
+        if options.json:
+            print_json({"path": one.path, "capacity": one.capacity})
+        else:
+            print(f"{printable(one.path)} takes {one.capacity} keys now")
     return 0
-
-
-VERBS = {
-    "ls": ls,
-    "info": info,
-    "get": get,
-    "dump": dump,
-    "put": put,
-    "remove": remove,
-    "load": load,
-    "watch": watch,
-    "check": check,
-    "snapshot": snapshot,
-    "grow": grow,
-}

@@ -77,4 +77,24 @@ public final class InjectedIdentity {
     public ChannelOptions in(ChannelOptions options) {
         return options.identity(identity);
     }
+
+    /**
+     * Puts this identity into options.
+     *
+     * @param options the options of a table to be created.
+     * @return the same options.
+     */
+    public TableOptions in(TableOptions options) {
+        return options.identity(identity);
+    }
+
+    /**
+     * Puts this identity into options.
+     *
+     * @param options how a table is opened.
+     * @return the same options.
+     */
+    public OpenOptions in(OpenOptions options) {
+        return options.identity(identity);
+    }
 }

@@ -46,6 +46,7 @@ final class Operations {
     private final Jobs jobs = new Jobs(this::channel);
     private final Servers servers = new Servers(this::channel);
     private final Clients clients = new Clients(this::channel);
+    private final Tables tables = new Tables();
 
     /** Thrown when the answer is complete and negative. */
     static final class Refused extends RuntimeException {
@@ -111,6 +112,7 @@ final class Operations {
         operations.put("counters", this::counters);
         operations.put("close", this::close);
         operations.put("forget", this::forget);
+        tables.addTo(operations);
         operations.put("die", (request, answer) -> Sigkill.now());
         operations.put("quit", (request, answer) -> { });
     }
@@ -125,6 +127,7 @@ final class Operations {
 
     void closeAll() {
         channels.values().forEach(Channel::close);
+        tables.closeAll();
     }
 
     /** The handle in a request; throws unless it belongs to an object. */
@@ -245,7 +248,7 @@ final class Operations {
         };
     }
 
-    private static InjectedIdentity identity(Request inject) {
+    static InjectedIdentity identity(Request inject) {
         InjectedIdentity identity = new InjectedIdentity();
         if (inject.has("channel_id")) {
             identity.channelId(UUID.fromString(inject.text("channel_id")));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.peer;
 
+import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import io.flyring.FlyringException;
 import io.flyring.Holder;
+import io.flyring.NoFreeSlotException;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -20,6 +22,7 @@ import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Locale;
 
 /** The test peer of interop-tests/PEER.md: one JSON request a line in, one JSON answer a line out. */
@@ -108,6 +111,20 @@ public final class Peer {
         return !op.equals("quit");
     }
 
+    private static JsonArray owners(List<?> owners) {
+        JsonArray json = new JsonArray();
+        for (Object one : owners) {
+            if (one instanceof NoFreeSlotException.Owner owner) {
+                JsonObject fields = new JsonObject();
+                fields.addProperty("slot", owner.slot());
+                fields.addProperty("name", owner.name());
+                fields.addProperty("pid", owner.pid());
+                json.add(fields);
+            }
+        }
+        return json;
+    }
+
     /** Adds what the error carries besides its text: the values of its accessors. */
     static void carried(FlyringException error, JsonObject answer) {
         for (Method method : error.getClass().getDeclaredMethods()) {
@@ -117,7 +134,9 @@ public final class Peer {
             String name = method.getName().replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
             try {
                 Object value = method.invoke(error);
-                if (method.getReturnType() == Holder.class) {
+                if (value instanceof List<?> owners) {
+                    answer.add(name, owners(owners));
+                } else if (method.getReturnType() == Holder.class) {
                     answer.add(name, Operations.json((Holder) value));
                 } else if (value instanceof Number number) {
                     answer.addProperty(name, number);

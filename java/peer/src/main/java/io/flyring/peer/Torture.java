@@ -39,11 +39,17 @@ public final class Torture {
             case "server" -> new TortureServer(orders).run();
             case "caller" -> new TortureCaller(orders).run();
             case "operator" -> new Operator(orders).run();
+            case "putter" -> new TorturePutter(orders).run();
+            case "looker" -> new TortureLooker(orders).run();
             default -> new TortureSubscriber(orders).run();
         }
     }
 
     private static void create(Map<String, String> orders) {
+        if (orders.get("kind").equals("table")) {
+            TortureTable.create(orders);
+            return;
+        }
         ToIntFunction<String> number = key -> Integer.parseInt(orders.get(key));
         ChannelOptions options = switch (orders.get("kind")) {
             case "service" -> ChannelOptions.service().clients(number.applyAsInt("clients"))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring table ls`` and ``info``: what tables hold. They only look, also before a recovery."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from dataclasses import asdict
+from typing import Any
+
+from ..errors import FlyringError, NoSuchChannelError
+from ..sbe import Schema
+from ..sbe.errors import SbeError
+from ..system import default_folder
+from ..table_stats import TableStats
+from .ls import entries
+from .report import age_text, print_json, printable, size_text, table, time_text
+from .table_image import SUFFIX, TableImage, open_table
+
+VERSION = 1
+"""Of the JSON document. A new field keeps it; a field that changes or goes raises it."""
+FILE = ("key_type", "key_bytes", "value_bytes", "checked", "minor", "created_at", "file_length", "cells", "cell_stride",
+        "schema_length", "schema_id", "schema_version")  # fmt: skip
+
+
+def ls(options: argparse.Namespace) -> int:
+    folder = options.folder or os.environ.get("FLYRING_DIR") or default_folder()
+    tables: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for name in sorted(entries(folder, must_exist=options.folder is not None, suffix=SUFFIX)):
+        path = os.path.join(os.path.abspath(folder), name)
+        title = name.removesuffix(SUFFIX)
+        try:
+            with open_table(path) as image:
+                tables.append({"name": title, **described(image)})
+        except NoSuchChannelError:
+            continue  # unlinked meanwhile
+        except FlyringError as error:
+            others.append({"name": title, "path": path, "code": error.code, "reason": str(error)})
+    if options.json:
+        print_json({"folder": folder, "tables": tables, "not_whole": others})
+        return 1 if others else 0
+    if not tables and not others:
+        print(f"there is no table in {printable(folder)}")
+    if tables:
+        titles = ("NAME", "KEY", "KEYS", "CAPACITY", "VALUE", "SIZE", "CHANGES", "WRITER", "AGE")
+        print(table(titles, [row(one) for one in tables]))
+    for one in others:
+        print(f"not valid: {printable(one['reason'])}")
+    return 1 if others else 0
+
+
+def row(one: dict[str, Any]) -> tuple[object, ...]:
+    key = one["key_type"] if one["key_type"] == "integer" else f"{one['key_type']} {one['key_bytes']}"
+    writer = f"{one['writer'] or 'no name'} (pid {one['pid']})" if one["writing"] else "-"
+    return (
+        one["name"],
+        key,
+        one["size"],
+        one["capacity"],
+        size_text(one["value_bytes"]),
+        size_text(one["file_length"]),
+        one["version"],
+        "NEEDS RECOVERY" if one["needs_recovery"] else writer,
+        age_text(one["created_at"]),
+    )
+
+
+def described(image: TableImage) -> dict[str, Any]:
+    """Returns the statistics, and what the header says, by the names of layout.toml."""
+    stats = asdict(image.stats())
+    return stats | {"id": str(stats["id"])} | {field: getattr(image.header, field) for field in FILE}
+
+
+def info(options: argparse.Namespace) -> int:
+    with open_table(options.name) as image:
+        stats, document = image.stats(), described(image)
+        document["message"] = message_name(image)
+    if options.json:
+        print_json({"version_of_document": VERSION, **document})
+        return 0
+    print(printable(stats.path))
+    minor, created = document["minor"], time_text(document["created_at"])
+    print(f"  id         {stats.id}, layout 1.{minor}, created {created}")
+    longest = "" if document["key_type"] == "integer" else f" of up to {document['key_bytes']} bytes"
+    print(f"  keys       {stats.size} of {stats.capacity}, {document['key_type']}{longest}")
+    of = f"messages {document['message']}, " if document["message"] else ""
+    sums = "with checksums" if document["checked"] else "without checksums"
+    print(printable(f"  values     {of}up to {document['value_bytes']} bytes, {sums}"))
+    print(f"  file       {size_text(document['file_length'])} ({document['file_length']} bytes)")
+    print(f"  index      {stats.filled} of {stats.entries} entries used{rebuild_text(stats)}")
+    print(f"  changes    {stats.version}, {stats.epoch} times by a new writer")
+    print(printable(f"  writer     {writer_text(stats)}"))
+    if stats.needs_recovery:
+        do = (
+            "let a process write, or run flyring table check"
+            if document["checked"]
+            else "replace it: without checksums it cannot be mended"
+        )
+        print(f"  NEEDS RECOVERY: last written in another boot; {do}")
+    if stats.damaged:
+        print(f"  damaged    {stats.damaged} values were lost in the last recovery")
+    if stats.successor:
+        what = "another table has its name" if stats.successor == 1 else "its name was removed"
+        print(f"  replaced   {what}; processes that are attached to this file still use it")
+    return 0
+
+
+def message_name(image: TableImage) -> str | None:
+    """Returns the name of the message that each value is; None without a schema, or with a broken one."""
+    header = image.header
+    if not header.schema_length:
+        return None
+    text = os.pread(image.file.fileno(), header.schema_length, header.schema_offset)
+    try:
+        messages = Schema.parse(text.decode("utf-8", "replace")).messages
+    except SbeError:
+        return None
+    return next((name for name, one in messages.items() if header.value_template == one.TEMPLATE_ID), None)
+
+
+def rebuild_text(stats: TableStats) -> str:
+    steps = 2 * stats.entries + 1
+    return f", a rebuild is at {100 * stats.rebuild // steps} %" if 0 < stats.rebuild <= steps else ""
+
+
+def writer_text(stats: TableStats) -> str:
+    who = f"{stats.writer or 'no name'} (pid {stats.pid})"
+    if stats.writing:
+        if not stats.attached_at:
+            return "a process changes the table now"
+        return f"{who}, for {(time.time_ns() - stats.attached_at) / 1e9:.0f} s"
+    if stats.unfinished:
+        return f"none. A writer died within a change, the last one with a name was {who}; the next one finishes it"
+    return "none" if not stats.attached_at else f"none; the last one that stayed was {who}"
