@@ -66,7 +66,7 @@ def arguments() -> argparse.Namespace:
 
 def plan(catalogue: Catalogue, words: argparse.Namespace) -> Plan:
     """Returns the tables, and the contenders that each asks for, whether or not these can take part."""
-    tables = [t for t in catalogue.tables.values() if not words.tables or matches(t.name, words.tables)]
+    tables = [t for t in catalogue.tables.values() if matches(t.name, words.tables) or not words.tables and not t.asked]
     if words.quick and not words.tables:
         tables = [t for t in tables if t.quick]
     found = []

@@ -25,6 +25,12 @@ void run_flyring_queue(const Setup&);
 // service.cpp
 void run_flyring_service(const Setup&);
 
+// map.cpp
+void run_flyring_table(const Setup&);
+void run_flyring_table_entry(const Setup&);
+void run_flyring_server(const Setup&);
+void run_heap_map(const Setup&);
+
 // floors.cpp
 void run_raw_line(const Setup&);
 void run_bare_ring(const Setup&);
@@ -48,6 +54,11 @@ void run_boost_queue(const Setup&);
 void run_zeromq_ipc(const Setup&);
 void run_zeromq_jobs(const Setup&);
 void run_zeromq_req(const Setup&);
+
+// databases.cpp: BENCH_DATABASES only
+void run_lmdb(const Setup&);
+void run_sqlite(const Setup&);
+void run_redis_map(const Setup&);
 
 // grpc.cpp: BENCH_GRPC only
 void run_grpc(const Setup&);

@@ -23,6 +23,7 @@ static Setup parse(int count, char** words) {
                              : value == "idle"     ? Scenario::idle
                              : value == "jobs"     ? Scenario::jobs
                              : value == "burst"    ? Scenario::burst
+                             : value == "map"      ? Scenario::map
                                                    : Scenario::stream;
         } else if (name == "--size") {
             setup.size = std::stoul(value);
@@ -62,6 +63,10 @@ static constexpr Contender contenders[] = {
     {"flyring-typed", run_flyring_typed},
     {"flyring-queue", run_flyring_queue},
     {"flyring-service", run_flyring_service},
+    {"flyring-table", run_flyring_table},
+    {"flyring-table-entry", run_flyring_table_entry},
+    {"flyring-table-server", run_flyring_server},
+    {"heap-map", run_heap_map},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
     {"cas-counter", run_cas_counter},
@@ -82,6 +87,11 @@ static constexpr Contender contenders[] = {
     {"zeromq-ipc", run_zeromq_ipc},
     {"zeromq-jobs", run_zeromq_jobs},
     {"zeromq-req", run_zeromq_req},
+#endif
+#ifdef BENCH_DATABASES
+    {"lmdb", run_lmdb},
+    {"sqlite", run_sqlite},
+    {"redis-map", run_redis_map},
 #endif
 #ifdef BENCH_GRPC
     {"grpc", run_grpc},

@@ -13,6 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 GROUPS = ("flyring", "floor", "kernel", "peers")
+PATTERNS = ("uniform", "zipf")
 
 
 class DataError(Exception):
@@ -135,6 +136,9 @@ class Table:
     rate: float = 0.0
     seconds: float = 0.0  # the length of a turn of idle and paced
     job: int = 0  # nanoseconds of work per job in scenario `jobs`
+    keys: int = 0  # of each map in scenario `map`
+    pattern: str = "uniform"  # in which keys are used: uniform or zipf
+    hits: bool = True  # whether the keys that are looked for are there
     producers: int = 1
     consumers: int = 1
     rounds: int = 7
@@ -146,6 +150,7 @@ class Table:
     interruptions: bool = False  # whether samples far above the median are counted
     quick: tuple[str, ...] = ()  # patterns for --quick; none: the table is not in it
     headline: bool = False
+    asked: bool = False  # whether it is measured only if --tables names it
     against: tuple[str, ...] = ()  # patterns for --against; none: only if --tables names the table
     picture: str = ""  # the README's picture made from it
     picture_of: tuple[str, ...] = ("*",)  # patterns of the contenders in that picture
@@ -169,11 +174,14 @@ class Table:
             "stream": means,
             "jobs": means,
             "burst": means,
+            "map": means,
         }.get(self.scenario, ())
 
     def reference(self, contender: str) -> str:
-        """Returns the contender with which this one is compared, or nothing; never itself."""
-        found = self.compared_with.replace("*", contender.partition("/")[0])
+        """Returns the contender with which this one is compared, or nothing; never itself. A reader beside a writer in
+        another language is compared with its own."""
+        program = contender.partition("/")[0]
+        found = self.compared_with.replace("*", program.partition("+")[0] if self.scenario == "map" else program)
         return "" if found == contender else found
 
     @property
@@ -185,6 +193,9 @@ class Table:
             return f"{self.consumers} readers, each in its own process, {wait}; nothing comes for {self.seconds:g} s"
         if self.scenario == "paced":
             return f"1 → 1, {size_text(self.size)} messages, {self.rate:g} a second, {wait}, {self.seconds:g} s a round"
+        if self.scenario == "map":
+            where = "hits" if self.hits else "misses"
+            return f"{self.keys:,} keys, values of {size_text(self.size)}, {self.pattern}, {where}".replace(",", " ", 2)
         if self.scenario == "jobs":
             long = f"{self.job / 1000:g} µs long" if self.job else "empty"
             return f"jobs of {size_text(self.size)}, {long}, each to one of the workers, {how}, {wait}"
@@ -221,7 +232,11 @@ class Catalogue:
     tables: Mapping[str, Table]
 
     def of_table(self, table: Table, quick: bool = False) -> list[Contender]:
-        return [c for c in self.contenders.values() if matches(c.id, table.quick if quick else table.contenders)]
+        """Returns the contenders that the table's patterns match. Maps pass no messages: they are in tables of maps
+        alone."""
+        maps = table.scenario == "map"
+        found = [c for c in self.contenders.values() if matches(c.id, table.quick if quick else table.contenders)]
+        return [c for c in found if maps == ("map" in c.scenarios)]
 
 
 def load(folder: Path = BENCH) -> Catalogue:
@@ -308,6 +323,8 @@ def check(catalogue: Catalogue) -> None:
             if need not in catalogue.needs:
                 raise DataError(f"{contender.id}: needs {need}, which is not described")
     for table in catalogue.tables.values():
+        if table.pattern not in PATTERNS or (table.scenario == "map") != (table.keys > 0):
+            raise DataError(f"tables.toml: {table.name}: keys belong to the scenario map, pattern is one of {PATTERNS}")
         named = [table.compared_with] if table.compared_with else []
         for pattern in (*table.contenders, *table.quick, *table.against, *named):
             if not any(matches(id_, [pattern.lstrip("!")]) for id_ in catalogue.contenders):

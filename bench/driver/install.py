@@ -138,6 +138,7 @@ class Installer:
         folder = ["-S", "bench/cpp", "-B", "build/bench-cpp"]
         peers = ["-DBENCH_PEERS=ON"] if self.peers and self.met("boost") and self.met("zeromq") else []
         peers += ["-DBENCH_GRPC=ON"] if self.peers and self.met("grpc") else []
+        peers += ["-DBENCH_DATABASES=ON"] if self.peers and self.met("databases") else []
         quietly("bench-cpp-configure", ["cmake", *folder, *peers], "building the C++ contenders")
         quietly("bench-cpp-build", ["cmake", "--build", "build/bench-cpp", "--parallel", str(os.cpu_count())])
 

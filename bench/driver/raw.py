@@ -69,10 +69,14 @@ class Recorder:
             "own_pairs": list(contender.own_pairs),
         }
 
-    def reported(self, table: Table, contender: Contender, opened: dict[str, dict[str, Any]]) -> None:
-        """Records the sides' own reports; only the client's clock matters."""
+    def reported(
+        self, table: Table, contender: Contender, opened: dict[str, dict[str, Any]], bytes_a_key: float = 0
+    ) -> None:
+        """Records the sides' own reports, of which only the client's clock matters, and a map's memory."""
         if table.wait == "own" and contender.wait_in(table) == "block":
             self.run.setdefault("blocking", {}).setdefault(table.name, []).append(contender.id)
+        if bytes_a_key:
+            self.run.setdefault("bytes_a_key", {}).setdefault(table.name, {})[contender.id] = round(bytes_a_key, 1)
         self.run["reported"].setdefault(table.name, {})[contender.id] = {s: opened[s] for s in sorted(opened)}
         self.save()
 
@@ -216,6 +220,11 @@ class Results:
 
     def clock_ns(self, table: Table, contender: str) -> float | None:
         found = self.run["reported"].get(table.name, {}).get(contender, {}).get("a", {}).get("clock_ns")
+        return None if found is None else float(found)
+
+    def bytes_a_key(self, table: Table, contender: str) -> float | None:
+        """Returns how many bytes a key of a map takes."""
+        found = self.run.get("bytes_a_key", {}).get(table.name, {}).get(contender)
         return None if found is None else float(found)
 
     def remarks(self, table: Table) -> list[str]:

@@ -25,6 +25,7 @@ from driver.stats import FEWEST_ROUNDS, Slice, Speeds, histogram_of, majority, r
 # Warm-up: turns of four slices, until two turns agree within 10 %; at least three turns, and a second of slices.
 WARM_SLICES, WARM_TURNS, WARM_MOST_TURNS, WARM_NS, SETTLED = 4, 3, 10, 1_000_000_000, 0.10
 RESERVE = 3 << 30  # bytes of memory left to the system
+BYTES_A_KEY, SECONDS_A_KEY = 300, 1e-6  # of a map that is filled: at most, about
 START_SECONDS = {"cpp": 0.3, "rust": 0.4, "python": 1.0, "java": 2.5}
 
 
@@ -73,7 +74,7 @@ def estimate_start(table: Table, contender: Contender, time_slice: float) -> flo
     start = sum(
         START_SECONDS[(contender.a if side[0] == "a" else contender.b)[0].build] for side in table.sides(contender)
     )
-    return start + 2.5 * len(contender.extras) + 8 * (time_slice + 0.012) + 1.2
+    return start + 2.5 * len(contender.extras) + 8 * (time_slice + 0.012) + 1.2 + table.keys * SECONDS_A_KEY
 
 
 def estimate(table: Table, contenders: Sequence[Contender], settings: Settings) -> float:
@@ -142,7 +143,8 @@ class Runner:
     ) -> list[Contender]:
         """Does one start. Returns the contenders that did not fail. Those without enough memory are measured after the
         others."""
-        waiting = list(contenders)
+        # The maps of one language are compared with each other, so they should fit into memory together.
+        waiting = sorted(contenders, key=lambda c: c.programs[0].name) if table.keys else list(contenders)
         done: list[Contender] = []
         groups = 0
         while waiting:
@@ -173,6 +175,7 @@ class Runner:
         while waiting:
             contender = waiting[0]
             memory = sum(p.memory_mb for p in contender.programs) + sum(e.memory_mb for e in contender.extras) << 20
+            memory += table.keys * BYTES_A_KEY
             if running and available_memory() < memory + RESERVE:
                 return
             waiting.pop(0)
@@ -189,7 +192,7 @@ class Runner:
                 measured.group, measured.start = group, start
                 running.append(measured)
                 if start == 1:
-                    self.recorder.reported(table, contender, group.opened)
+                    self.recorder.reported(table, contender, group.opened, group.bytes_a_key)
                 if not self.guarded(table, measured, self.warm_up):
                     running.remove(measured)
 
@@ -307,6 +310,10 @@ def slices_of(
     else:
         received = list(replies["a"]["slices"])
         sent = [r["count"] for r in received]
+        if table.scenario == "map" and "beside" in contender.options:
+            puts = [r["count"] for r in replies["b"]["slices"]]
+            if len(puts) != asked or not all(puts):
+                raise Failure("the writer beside the reader wrote nothing")
     if len(received) != asked or len(probes) != asked + 1:
         raise Failure(f"{asked} slices asked for, answered {len(received)} and {len(probes)} probes")
     share = round(waited / max(1, sum(int(reply["ns"]) for reply in received)), 3)

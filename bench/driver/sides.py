@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from driver import keys
 from driver.contenders import ROOT, Contender, Table
 
 SHARED_LENGTH, SPEEDS, SPEEDS_KEPT = 4096, 1024, 255  # constants of probe/probe.h
@@ -154,6 +155,32 @@ def waited_ns(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[i
     return max(0, max(times, default=(0, 0))[1])
 
 
+def own_memory(session: int) -> int:
+    """Returns the bytes of memory that the processes of a session have to themselves (RssAnon)."""
+    size = 0
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((path / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                lines = (path / "status").read_text().splitlines()
+                size += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:"))
+        except OSError:
+            pass  # it has ended
+    return size
+
+
+def files_in(folder: str) -> int:
+    """Returns the bytes that the files in a folder occupy, except for those of keys.py."""
+    size = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                if name not in (keys.FILL, keys.SEQUENCE):
+                    size += os.lstat(os.path.join(where, name)).st_blocks * 512
+            except FileNotFoundError:
+                pass  # the contender has just removed it
+    return size
+
+
 class Group:
     """All sides of one contender in one table, with their extra processes. They are parked between their turns."""
 
@@ -172,6 +199,7 @@ class Group:
         self.sides: dict[str, Process] = {}
         self.extras: list[Process] = []
         self.waited = 0  # nanoseconds in the last turn: see waited_ns
+        self.bytes_a_key = 0.0  # that the filled map takes, in its processes and files
         self.folder = tempfile.mkdtemp(prefix="flyring-bench-", dir=MEMORY_FOLDER)
         self.logs = tempfile.mkdtemp(prefix="flyring-bench-log-")
         try:
@@ -186,7 +214,11 @@ class Group:
             options |= {"producers": str(table.producers)} if table.producers > 1 else {}
             options |= {"consumers": str(table.consumers)} if table.consumers > 1 else {}
             options |= {"job": str(table.job)} if table.scenario == "jobs" else {}
+            options |= {"keys": str(table.keys)} if table.keys else {}
+            options |= {} if table.hits else {"misses": "1"}
             sides = table.sides(contender)
+            if table.keys:
+                keys.write(self.folder, table)
             for side in sides:
                 producer = side[0] == "a"
                 program, name = contender.a if producer else contender.b
@@ -204,7 +236,15 @@ class Group:
                 log = Path(self.logs, side.replace("/", "-"))
                 self.sides[side] = Process(side, argv, env, log, contender.root)
                 self.opened[side] = answers([self.sides[side]], contender.silence)[0]
-            self.tell("connect")
+            before = self.memory() if table.keys else {}
+            connected = self.tell("connect")
+            if table.keys:
+                keys.remove(self.folder)
+                more = {what: size - before[what] for what, size in self.memory().items()}
+                more["a"] = connected["a"].get("heap", more["a"])  # a JVM's own account: what it keeps is more
+                more["files"] += before["files"]  # some have their length from the start
+                gets = not contender.options.keys() & {"operation", "outstanding", "beside"}
+                self.bytes_a_key = sum(more.values()) / table.keys if gets else 0.0  # others keep more than the map
             self.signal_extras(signal.SIGSTOP)
         except BaseException:
             self.kill()
@@ -233,6 +273,13 @@ class Group:
             own = len(self.sides) > 2 or self.contender.wait_in(self.table) == "block"
             self.waited = 0 if own else max(waited_ns(before[s], after[s]) for s in self.sides)
 
+    def memory(self) -> dict[str, int]:
+        """Returns the bytes that each side and extra process, with its children, has to itself, and those of the
+        files."""
+        found = {name: own_memory(p.popen.pid) for name, p in self.sides.items()}
+        found |= {f"extra {p.name}": own_memory(p.popen.pid) for p in self.extras}
+        return found | {"files": files_in(self.folder)}
+
     def speeds(self, probes: int) -> list[tuple[float, float]]:
         """Returns the speed of the two cores at each of the last `probes` probes, in instructions per nanosecond."""
         page = Path(self.folder, "shared").read_bytes()
@@ -246,13 +293,7 @@ class Group:
         return list(zip(*sides, strict=True))
 
     def check_files(self) -> None:
-        size = 0
-        for folder, _, names in os.walk(self.folder):
-            for name in names:
-                try:
-                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
-                except FileNotFoundError:
-                    pass  # the contender has just removed it
+        size = files_in(self.folder)
         if size > MOST_FILES:
             raise Failure(f"its files grew to {size / 2**30:.1f} GiB")
 
@@ -277,6 +318,7 @@ class Group:
         for process in self.extras:
             process.close(patience)
         shutil.rmtree(self.folder, ignore_errors=True)
-        for left in Path(MEMORY_FOLDER).glob(f"{Path(self.folder).name}*"):  # those with own namespaces
-            left.unlink(missing_ok=True)
+        for before in ("", "sm_"):  # those with own namespaces; shared-memory-dict puts this before its names
+            for left in Path(MEMORY_FOLDER).glob(f"{before}{Path(self.folder).name}*"):
+                left.unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)

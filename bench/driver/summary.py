@@ -74,15 +74,18 @@ def part(results: Results, table: Table, class_: str) -> Part | None:
 
 
 def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[tuple[str, Figure]]) -> Grid:
-    unit = {"rtt": "round trip", "schedule": "rate kept", "jobs": "jobs"}.get(table.scenario, "messages")
+    unit = {"rtt": "round trip", "schedule": "rate kept", "jobs": "jobs", "map": "operations"}.get(
+        table.scenario, "messages"
+    )
     streaming = table.scenario in ("stream", "burst")
     head = ["contender", unit, "spread of rounds", "raw line"]
     head += ["ratio (spread)"] if table.scenario == "rtt" else ["per raw round trip (spread)"] if streaming else []
-    against = next((r for c, _ in figures if (r := table.reference(c)) in dict(figures)), "")
+    against = next(iter(references(table, figures)), "")
     own = "*" in table.compared_with
-    title = f"{results.run['contenders'][against]['title']}, same language" if own and against else ""
+    titles = [results.run["contenders"][r]["title"] for r in references(table, figures)]
+    title = f"{' or '.join(dict.fromkeys(titles))}, same language" if own and against else ""
     head += [f"times {title or results.title(against)} (95 % interval)"] if against else []
-    head += ["bytes"] if streaming else []
+    head += ["bytes"] if streaming else ["bytes a key"] if table.keys else []
     lossy = any(f.lost > 0 for _, f in figures)
     head += ["lost"] if lossy else []
     head += ["rounds"]
@@ -97,10 +100,17 @@ def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[
         row += [ratio_text(f.ratio)] if table.scenario == "rtt" or streaming else []
         row += [interval_text(ratios.beside(results, table, contender, class_))] if against else []
         row += [bytes_text(f.value.median * table.size)] if streaming else []
+        size = results.bytes_a_key(table, contender)
+        row += ["–" if size is None else f"{size:.0f}"] if table.keys else []
         row += [f"{100 * f.lost:.1f} %" if f.lost else "0"] if lossy else []
         few = "" if f.rounds >= FEWEST_ROUNDS else " (few)"
         rows.append((*row, f"{f.rounds}{few}, {f.starts} starts" if f.starts > 1 else f"{f.rounds}{few}"))
     return Grid(tuple(head), tuple(rows), groups_of(results, [c for c, _ in figures]))
+
+
+def references(table: Table, figures: Sequence[tuple[str, Figure]]) -> list[str]:
+    """Returns the contenders with which others are compared, of those that have figures."""
+    return [r for c, _ in figures if (r := table.reference(c)) in dict(figures)]
 
 
 def interval_text(ratio: tuple[float, float, float] | None) -> str:

@@ -134,6 +134,12 @@ def judge_one(
     elif "above_floor_at_most_ns" in target and mine.above_floor is not None:
         measured = f"{mine.title} {mine}, {ns_text(mine.above_floor)} above its raw line"
         reached = mine.above_floor <= target["above_floor_at_most_ns"]
+    elif "bytes_a_key_at_most" in target:
+        size = results.bytes_a_key(table, mine.contender)
+        if size is None:
+            return Verdict(table.name, text, class_, f"{mine.title}: its memory was not measured", None)
+        measured = f"{mine.title} {size:.0f} bytes a key"
+        reached = size <= target["bytes_a_key_at_most"]
     elif "at_least_per_second" in target:
         measured = f"{mine.title} {mine}"
         reached = mine.number >= target["at_least_per_second"]

@@ -202,7 +202,7 @@ class Runner:
 
             self.jobs = jobs.Jobs(self.contender)
         self.samples = None
-        if setup.producer and not setup.streaming:
+        if setup.producer and setup.scenario in ("rtt", "schedule"):
             self.samples = array.array("Q", bytes(8 * MOST_TIMED))
 
     def run(self) -> None:
@@ -213,14 +213,17 @@ class Runner:
         for line in sys.stdin:
             words = line.split()
             if words == ["connect"]:
-                self.contender.connect()
-                self.loops = loops.compile_all(self.contender, {"mistake": wrong, "must_be_end": self.must_be_end})
+                self.connect()
                 answer({"connected": True})
             elif len(words) == 3 and words[0] == "turn" and int(words[1]) > 0 and words[2] in ("mean", "timed"):
                 answer(self.idle() if self.setup.scenario == "idle" else self.turn(int(words[1]), words[2] == "timed"))
             else:
                 raise BenchError(f"unknown command: {line.strip()}")
         self.contender.close()
+
+    def connect(self) -> None:
+        self.contender.connect()
+        self.loops = loops.compile_all(self.contender, {"mistake": wrong, "must_be_end": self.must_be_end})
 
     def must_be_end(self, number: int, content: bytes) -> None:
         """Checks that an unexpected message is the end."""

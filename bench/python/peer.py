@@ -7,6 +7,7 @@ import argparse
 import importlib
 import sys
 
+import map_runner
 from harness import BenchError, Contender, Runner, Setup
 
 PACED = {  # the contenders of scenario paced
@@ -14,6 +15,18 @@ PACED = {  # the contenders of scenario paced
     "flyring-async": "paced.FlyringAsync",
     "pyzmq-sub": "paced.Zeromq",
     "pyzmq-sub-async": "paced.ZeromqAsync",
+}
+
+MAPS = {  # the contenders of scenario map
+    "flyring-table": "maps.FlyringTable",
+    "flyring-table-entry": "maps.FlyringEntries",
+    "flyring-table-server": "maps.FlyringServer",
+    "heap-map": "maps.Dict",
+    "lmdb": "stores.Lmdb",
+    "sqlite": "stores.Sqlite",
+    "redis-map": "stores.Redis",
+    "manager-dict": "stores.ManagerDict",
+    "shared-memory-dict": "stores.SharedMemoryDict",
 }
 
 CONTENDERS = {
@@ -51,10 +64,10 @@ CONTENDERS = {
 
 def parse() -> Setup:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED])
+    parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED, *MAPS])
     parser.add_argument("--side", required=True, choices=("a", "b", "a2", "b2"))
     parser.add_argument(
-        "--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst")
+        "--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst", "map")
     )
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--mode", choices=("write", "look"), default="write")
@@ -74,13 +87,15 @@ def main() -> int:
     setup = parse()
     try:
         paced = setup.scenario == "paced"
-        known = PACED if paced else CONTENDERS
+        known = PACED if paced else MAPS if setup.scenario == "map" else CONTENDERS
         if setup.contender not in known:
             raise BenchError(f"cannot: {setup.contender} has no scenario {setup.scenario}")
         module, _, name = known[setup.contender].partition(".")
         found = getattr(importlib.import_module(module), name)
         if paced:
             found(setup).run()
+        elif setup.scenario == "map":
+            map_runner.MapRunner(setup, found).run()
         else:
             contender: type[Contender] = found
             Runner(setup, contender).run()

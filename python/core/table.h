@@ -96,14 +96,16 @@ typedef enum {
 
 /* One reading of a cell. `take`, if there is one, gets the value where it lies, which another process may be
    overwriting; it may be called again with another value if the value changed meanwhile. False: it failed. */
-typedef struct table_reading {
-    bool (*take)(struct table_reading *self, const uint8_t *value, int32_t length);
+typedef struct table_reading table_reading;
+typedef bool (*table_taker)(table_reading *self, const uint8_t *value, int32_t length);
+struct table_reading {
+    table_taker take;
     uint8_t *key; /* a buffer of key_bytes, rounded up to 8, that gets the cell's key; or NULL */
     void *context;
     bool slow; /* `take` may take long: the clock is read after each try */
     int64_t cell, version; /* the result */
     int32_t key_length, length; /* the result */
-} table_reading;
+};
 
 /* Read a cell (read 1 to 4). key: the key that the cell must have; NULL: any. ABSENT: it has another key, or is not
    live. */

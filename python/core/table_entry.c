@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry: remembers the cell of a key (spec/table.md 6). */
 #include "arguments.h"
+#include "table_reading.h"
 #include "table_types.h"
 
 typedef struct {
@@ -57,9 +58,9 @@ static void entry_dealloc(Entry *self)
 }
 
 /* Check that the table is usable, and forget the cell if it lies in another file. */
-static bool ready(Entry *self)
+ALWAYS_INLINE bool ready(Entry *self)
 {
-    if (UNLIKELY(!table_usable(self->table)))
+    if (UNLIKELY(!table_quickly_usable(self->table)))
         return false;
     if (UNLIKELY(self->memory != self->table->memory)) {
         Py_XDECREF((PyObject *)self->memory);
@@ -70,10 +71,10 @@ static bool ready(Entry *self)
 }
 
 /* Read the cell, or find the key. Returns whether the result is FOUND or ABSENT. */
-static bool look(Entry *self, table_reading *reading, table_result *result)
+ALWAYS_INLINE bool look(Entry *self, table_reading *reading, table_taker take, table_result *result)
 {
     const table_map *map = &self->table->map;
-    *result = self->cell >= 0 ? table_read(map, self->cell, &self->key.key, reading) : TABLE_ABSENT;
+    *result = self->cell >= 0 ? table_read_inline(map, self->cell, &self->key.key, reading, take) : TABLE_ABSENT;
     if (UNLIKELY(*result == TABLE_ABSENT)) {
         *result = table_find(map, &self->key.key, reading);
         if (*result == TABLE_FOUND)
@@ -93,7 +94,7 @@ static PyObject *entry_get(Entry *self, PyObject *ignored)
     (void)ignored;
     if (!ready(self))
         return NULL;
-    bool good = look(self, &reading, &result);
+    bool good = look(self, &reading, take_bytes, &result);
     if (LIKELY(good && result == TABLE_FOUND))
         return value;
     Py_XDECREF(value);
@@ -105,7 +106,7 @@ static PyObject *entry_version(Entry *self, void *ignored)
     table_reading reading = {0};
     table_result result;
     (void)ignored;
-    if (!ready(self) || !look(self, &reading, &result))
+    if (!ready(self) || !look(self, &reading, NULL, &result))
         return NULL;
     return PyLong_FromLongLong(result == TABLE_FOUND ? reading.version : 0);
 }

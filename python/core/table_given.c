@@ -150,17 +150,6 @@ PyObject *change_raise(Table *self, change_result result, const table_change *ch
     }
 }
 
-static bool take_bytes(table_reading *self, const uint8_t *value, int32_t length)
-{
-    PyObject **result = self->context;
-    Py_XDECREF(*result); /* of a try before */
-    *result = PyBytes_FromStringAndSize(NULL, length);
-    if (*result == NULL)
-        return false;
-    copy_words((uint8_t *)PyBytes_AsString(*result), value, length);
-    return true;
-}
-
 table_reading reading_bytes(PyObject **value)
 {
     *value = NULL;

@@ -81,11 +81,28 @@ static inline bool table_has_successor(const Table *self)
 {
     return UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0);
 }
+/* As table_usable; inline while nothing special has happened. */
+ALWAYS_INLINE bool table_quickly_usable(Table *self)
+{
+    return LIKELY(!self->closed && !self->memory->forked && self->ready && !table_has_successor(self)) ||
+           table_usable(self);
+}
 
 /* Raise the error of a result that is neither FOUND nor ABSENT. NULL. */
 PyObject *table_raise(Table *self, table_result result, const table_reading *reading);
 /* The result of a change: the version; 0 for CHANGE_NOT; an exception. */
 PyObject *change_raise(Table *self, change_result result, const table_change *change);
+/* Make a bytes object of the value: the context points to a reference, or NULL. */
+ALWAYS_INLINE bool take_bytes(table_reading *reading, const uint8_t *value, int32_t length)
+{
+    PyObject **result = reading->context;
+    Py_XDECREF(*result); /* of a try before */
+    *result = PyBytes_FromStringAndSize(NULL, length);
+    if (UNLIKELY(*result == NULL))
+        return false;
+    copy_words((uint8_t *)PyBytes_AsString(*result), value, length);
+    return true;
+}
 /* A reading that makes a bytes object of the value; *value is a reference, or NULL. */
 table_reading reading_bytes(PyObject **value);
 /* Call a handler with the value in place, for find or read by `once`, which returns the result. */

@@ -26,6 +26,9 @@ CLASSES = [
     flyring.Claim,
     flyring.Counters,
     flyring.Counter,
+    flyring.Table,
+    flyring.TableWriter,
+    flyring.Entry,
     sbe.Schema,
     sbe.Message,
     sbe.Group,
@@ -104,5 +107,6 @@ def test_the_stub_is_what_the_core_says(name: str) -> None:
 def test_the_typed_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed_program.generated("typed") == 1 + 1 + 7 + 3
     assert typed_program.jobs("jobs") == 1 + 1 + 1
+    assert typed_program.table("table") == 4 + 16 + 2
     assert typed_program.at_run_time("prices", str(SPEC / "sbe" / "prices.xml")) == ["FLYR"]
     assert "EURUSD 1 None feed" in capsys.readouterr().out

@@ -88,6 +88,37 @@ def jobs(name: str) -> int:
     return done
 
 
+def table(name: str) -> int:
+    """Uses a table."""
+    with flyring.Table.create(
+        name, capacity=10, key="text", value_bytes=64, schema=SCHEMA, message="PriceUpdate"
+    ) as prices:
+        assert_type(prices.put("EURUSD", bytes(8)), int)
+        prices["GBPUSD"] = bytearray(8)
+        prices["USDJPY"] = numpy.zeros(2)
+        assert_type(prices.get("EURUSD"), bytes | None)
+        assert_type(prices.get("none", 5), bytes | int)
+        assert_type(prices["EURUSD"], bytes)
+        assert_type(prices.get_versioned("EURUSD"), tuple[bytes, int] | None)
+        assert_type(prices.read("EURUSD", len), int | None)
+        assert_type(prices.compare_and_put("EURUSD", 0, b""), int)
+        assert_type(prices.wait_changed("EURUSD", 0, timeout=1), int)
+        assert_type(prices.wait_changed(0, timeout=None), int)
+        with prices.writer("feed", timeout=None) as writer:
+            assert_type(writer, flyring.TableWriter)
+            assert_type(writer.put("EURUSD", b"abc"), int)
+            if (entry := writer.entry("EURUSD")) is not None:
+                assert_type(entry, flyring.Entry)
+                assert_type(entry.get(), bytes | None)
+                entry.put(b"abcd")
+            assert_type(writer.remove("GBPUSD"), bool)
+        for value in prices.values():
+            assert_type(value, bytes)
+        found = sum(len(value) for _, value in prices.items())
+        assert_type(prices.stats(), flyring.TableStats)
+        return found + len(prices)
+
+
 def at_run_time(name: str, path: str) -> list[str]:
     """Uses classes of ``Schema.load``, as in the README."""
     prices, seen = sbe.Schema.load(path), list[str]()
@@ -135,3 +166,12 @@ if TYPE_CHECKING:
         channel.subscriber(rings=0)  # type: ignore[arg-type]
         channel.lossy_subscriber(start="first")  # type: ignore[arg-type]
         subscriber.wait = 3  # type: ignore[attr-defined]
+
+    def refused_of_tables(table: flyring.Table, writer: flyring.TableWriter) -> None:
+        table.put("key", "text")  # type: ignore[arg-type]
+        table["key"] = 5  # type: ignore[assignment]
+        writer.put("key", b"", timeout=1)  # type: ignore[call-arg]
+        table.writer(5)  # type: ignore[arg-type]
+        table.entry("key").get()  # type: ignore[union-attr]
+        flyring.Table.create("t", capacity=1, key="float", value_bytes=8)  # type: ignore[arg-type]
+        flyring.Table.create("t", size=1)  # type: ignore[call-arg]

@@ -199,6 +199,7 @@ impl<'a, C: Contender, const SIZE: usize, const WHOLE: bool> Runner<'a, C, SIZE,
             (Scenario::Schedule, true) => self.schedule().map(Some),
             (Scenario::RoundTrip, true) if timed => self.round_trips::<true>().map(Some),
             (Scenario::RoundTrip, true) => self.round_trips::<false>().map(Some),
+            (Scenario::Map, true) => Err("a map has slices of its own".into()),
         }
     }
 

@@ -4,20 +4,25 @@
 mod harness;
 mod iceoryx;
 mod iceoryx_request;
+mod map;
 mod probe;
 mod setup;
 
 use harness::{die, run};
 use iceoryx::Iceoryx;
 use iceoryx_request::IceoryxRequest;
-use setup::Setup;
+use setup::{Scenario, Setup};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let setup = Setup::parse(&words).unwrap_or_else(|error| die(&error));
+    if (setup.scenario == Scenario::Map) != (setup.contender == "iceoryx2-blackboard") {
+        die("iceoryx2-blackboard has scenario map, others have not");
+    }
     let result = match (setup.contender.as_str(), setup.block) {
         ("iceoryx2", false) => run::<Iceoryx<false>>(&setup),
         ("iceoryx2-event", true) => run::<Iceoryx<true>>(&setup),
+        ("iceoryx2-blackboard", _) => map::run(&setup),
         ("iceoryx2-request", false) => run::<IceoryxRequest<false>>(&setup),
         ("iceoryx2-request-event", true) => run::<IceoryxRequest<true>>(&setup),
         ("iceoryx2-request", true) => Err("iceoryx2-request has --wait spin; iceoryx2-request-event has block".into()),

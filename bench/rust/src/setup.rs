@@ -8,6 +8,7 @@ pub enum Scenario {
     RoundTrip,
     Schedule,
     Stream,
+    Map,
 }
 
 pub struct Setup {
@@ -52,6 +53,7 @@ impl Setup {
                 "rtt" => Scenario::RoundTrip,
                 "schedule" => Scenario::Schedule,
                 "stream" => Scenario::Stream,
+                "map" => Scenario::Map,
                 other => return Err(format!("no scenario is called {other}")),
             },
             size: number("--size", &take("--size", "32"))?,

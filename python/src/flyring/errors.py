@@ -285,8 +285,8 @@ class BusyError(FlyringError):
         self.holder, self.outstanding = holder, outstanding
         if own_writer:
             super().__init__(
-                "this table has a writer open in this process, for which this change would wait: make the change "
-                "through that TableWriter, or close it first"
+                "this table has a writer open that was made from this very object, so the change would wait for it; "
+                "use that writer, or close it first"
             )
             return
         if holder is None and outstanding == 0:

@@ -56,7 +56,7 @@ Result = TypeVar("Result")
 COMPARED = ("key_type", "key_bytes", "value_bytes", "capacity", "checked", "schema_id")
 
 
-class Table(TableBase, MutableMapping[Any, Any]):
+class Table(TableBase, MutableMapping[Any, bytes]):
     """An attached table: a mapping of keys to values that other processes share, and that is there again later.
 
     Made by ``create``, ``open``, ``open_or_create``, ``replace`` or ``wait_for``. The ``name`` argument of these
@@ -274,16 +274,17 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def _each(self) -> Iterator[tuple[Any, bytes, int]]:
         """Yields keys, values and versions. A key that is there all the time is met once, whole; a key that is put or
         removed meanwhile is met or not."""
-        cell = 0
+        walk, cell = self._walk(), 0
         while cell >= 0:
-            cell, found = self._scan(cell)
+            self._check_open()
+            cell, found = walk.scan(cell)
             yield from found
 
-    def items(self) -> ItemsView[Any, Any]:
+    def items(self) -> ItemsView[Any, bytes]:
         """The keys with their values."""
         return _Items(self)
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> ValuesView[bytes]:
         """The values."""
         return _Values(self)
 
@@ -333,7 +334,7 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def wait_changed(self, version: int, /, *, timeout: float | None = None) -> int: ...
     @overload
     def wait_changed(self, key: Key, version: int, /, *, timeout: float | None = None) -> int: ...
-    def wait_changed(self, *args: Any, timeout: float | None = None) -> int:
+    def wait_changed(self, key: Any, version: int | None = None, /, *, timeout: float | None = None) -> int:
         """``wait_changed(key, version)`` waits until the key has another version, and returns that, or 0 if the key is
         gone. With version 0 it waits until the key is there. ``wait_changed(version)`` waits until any key has changed,
         and returns the table's new ``version``.
@@ -341,10 +342,9 @@ class Table(TableBase, MutableMapping[Any, Any]):
         Raises TimedOutError after ``timeout`` seconds (None: no limit), and ChannelReplacedError if another table has
         the name.
         """
-        if len(args) not in (1, 2):
-            raise TypeError("wait_changed(key, version) or wait_changed(version)")
-        key, version = args if len(args) == 2 else (None, args[0])
-        if len(args) == 2 and key is None:
+        if version is None:
+            return self._wait_changed(None, key, timeout)
+        if key is None:
             raise InvalidArgumentError("key", "None is not a key")
         return self._wait_changed(key, version, timeout)
 
@@ -389,22 +389,24 @@ class Table(TableBase, MutableMapping[Any, Any]):
     def update(self, key: Key, handler: Callable[[Any], object], /, *, timeout: float | None = None) -> int: ...
     @overload
     def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **values: Any) -> None: ...
-    def update(self, /, *args: Any, **values: Any) -> int | None:
+    def update(self, key: Any = (), handler: Callable[[Any], object] | None = None, /, **values: Any) -> int | None:
         """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the
         value (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
         version. An exception puts nothing. Raises KeyError if the key is absent, and ViewAliveError if the handler
         changes or closes this table.
 
         ``update(mapping)`` puts all its items, as of a ``dict``."""
-        if len(args) == 2:
-            with self._writer(None, values.get("timeout")) as writer:
-                return writer.update(*args)
+        if handler is not None:
+            with self._writer(None, values.pop("timeout", None)) as writer:
+                if values:
+                    raise TypeError(f"update(key, handler, timeout=None) has no argument {next(iter(values))!r}")
+                return writer.update(key, handler)
         with self._writer(None, None) as writer:
-            for key, value in dict(*args, **values).items():
-                writer.put(key, value)
+            for each, value in dict(key, **values).items():
+                writer.put(each, value)
         return None
 
-    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:  # type: ignore[override]
+    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:
         """Returns the value of the key; puts ``default`` first if the key is absent."""
         while True:
             value: bytes | None = self.get(key)
@@ -518,13 +520,13 @@ class Table(TableBase, MutableMapping[Any, Any]):
         return f"<flyring.Table {self.path} of {self.key_type} keys{' closed' if self.closed else ''}>"
 
 
-class _Items(ItemsView[Any, Any]):
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+class _Items(ItemsView[Any, bytes]):
+    def __iter__(self) -> Iterator[tuple[Any, bytes]]:
         return ((key, value) for key, value, _ in cast(Any, self)._mapping._each())
 
 
-class _Values(ValuesView[Any]):
-    def __iter__(self) -> Iterator[Any]:
+class _Values(ValuesView[bytes]):
+    def __iter__(self) -> Iterator[bytes]:
         return (value for _, value, _ in cast(Any, self)._mapping._each())
 
 

@@ -10,12 +10,12 @@ import org.agrona.MutableDirectBuffer;
  * finds it again. For one thread at a time.
  */
 public final class Entry {
-    private final Table table;
+    private final TableState table;
     private final TableLook look = new TableLook();
     private TableFile file;
     private long cell = TableLook.ABSENT;
 
-    Entry(Table table, TableKey key) {
+    Entry(TableState table, TableKey key) {
         this.table = table;
         look.key.set(key);
     }
@@ -97,7 +97,7 @@ public final class Entry {
     }
 
     /** Makes a change by the remembered cell. */
-    long change(Table of, TableWriter writer, TableVerbs.What what, DirectBuffer value, int offset, int length,
+    long change(TableState of, TableWriter writer, TableVerbs.What what, DirectBuffer value, int offset, int length,
         ValueUpdate update) {
         if (of != table) {
             throw new InvalidArgumentException("entry", "The entry is of another table object.");

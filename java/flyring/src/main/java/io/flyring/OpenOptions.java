@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.util.Objects;
+import java.util.function.BiConsumer;
 
 /**
  * How {@link Channel#open(String, OpenOptions)} and {@link Table#open(String, OpenOptions)} attach, and what the
@@ -13,6 +14,7 @@ public final class OpenOptions {
     boolean readOnly;
     boolean anyFileSystem;
     boolean wake = true;
+    BiConsumer<Long, Long> recoveryProgress = (done, all) -> { };
     Identity identity = Identity.REAL;
     private Schema schema;
     private int minSchemaVersion;
@@ -82,6 +84,20 @@ public final class OpenOptions {
      */
     public OpenOptions wake(boolean value) {
         wake = value;
+        return this;
+    }
+
+    /**
+     * What is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
+     *
+     * @param action runs in the thread whose change recovers the table.
+     * @return this.
+     */
+    public OpenOptions recoveryProgress(BiConsumer<Long, Long> action) {
+        if (action == null) {
+            throw new InvalidArgumentException("recovery_progress", "There is no action. Leave the option out.");
+        }
+        recoveryProgress = action;
         return this;
     }
 

@@ -2,16 +2,8 @@
 package io.flyring;
 
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Objects;
-import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.locks.LockSupport;
-import java.util.function.BiConsumer;
 import java.util.function.Consumer;
-import org.agrona.DirectBuffer;
 
 /**
  * The latest value of each key, in a memory-mapped file that several processes share. One process at a time writes; any
@@ -19,26 +11,10 @@ import org.agrona.DirectBuffer;
  * argument with a {@code /} is a path, as for a {@link Channel}. Thread-safe. Spec table.md.
  */
 public final class Table extends TableReads implements AutoCloseable {
-    private static final long LOOK_NANOS = 1_000_000;
-    private static final long RETRY_NANOS = 1_000_000;
+    private final TableState state;
 
-    private final OpenOptions options;
-    private final Identity identity;
-    /** The monitor of changes, and of what follows here. */
-    private final Object changing = new Object();
-    /** The slot of single changes; null before the first one. */
-    private TableSlot slot;
-    private final List<TableWriter.Seat> seats = new ArrayList<>();
-    private final Set<TableWait> waits = ConcurrentHashMap.newKeySet();
-    private volatile TableFile file;
-    private volatile boolean closed;
-    private volatile long lastLook = System.nanoTime() - LOOK_NANOS;
-    private volatile BiConsumer<Long, Long> progress = (done, total) -> { };
-
-    private Table(TableFile file, OpenOptions options) {
-        this.file = file;
-        this.options = options;
-        this.identity = options.identity;
+    Table(TableFile file, OpenOptions options) {
+        this.state = new TableState(file, options);
     }
 
     /**
@@ -82,7 +58,8 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     private static OpenOptions existing(TableOptions options) {
-        return new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity).wake(options.wake);
+        return new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity).wake(options.wake)
+            .recoveryProgress(options.recoveryProgress);
     }
 
     /**
@@ -135,7 +112,7 @@ public final class Table extends TableReads implements AutoCloseable {
             }
             boolean same = false;
             try {
-                options.compare(table.file.header, table.file.path);
+                options.compare(table.state.file().header, table.path());
                 same = true;
                 return table;
             } finally {
@@ -168,7 +145,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @throws TimedOutException if no table of this name appeared in time.
      */
     public static Table waitFor(String name, Duration timeout, OpenOptions options) {
-        long deadline = deadline(timeout);
+        long deadline = Waiting.deadline(System.nanoTime(), TableState.checked(timeout));
         while (true) {
             try {
                 return open(name, options);
@@ -179,23 +156,9 @@ public final class Table extends TableReads implements AutoCloseable {
                     error.initCause(e);
                     throw error;
                 }
-                nap(deadline, "a table");
+                TableState.nap(deadline, "a table");
             }
         }
-    }
-
-    private static long deadline(Duration timeout) {
-        long nanos = Waiting.nanos(timeout);
-        if (nanos < 0) {
-            throw Waiting.negative(nanos);
-        }
-        return Waiting.deadline(System.nanoTime(), nanos);
-    }
-
-    /** Sleeps for 1 ms, or until the deadline. */
-    private static void nap(long deadline, String what) {
-        LockSupport.parkNanos(Math.min(RETRY_NANOS, deadline - System.nanoTime()));
-        Waiting.checkInterrupted(what);
     }
 
     /**
@@ -210,177 +173,19 @@ public final class Table extends TableReads implements AutoCloseable {
         TableCreation.unlink(path);
     }
 
-    /**
-     * Sets what is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
-     *
-     * @param action runs in the thread whose change recovers the table.
-     */
-    public void onRecovery(BiConsumer<Long, Long> action) {
-        progress = Objects.requireNonNull(action, "action");
-    }
-
-    boolean isClosed() {
-        return closed;
-    }
-
-    void checkOpen() {
-        if (closed) {
-            throw new ClosedException("The table " + file.path + " is closed. Open it again.");
-        }
-    }
-
-    private void checkWritable() {
-        checkOpen();
-        if (file.file.readOnly()) {
-            throw new AccessDeniedException(file.path, "read-only", file.path + " is open read-only. Open it with"
-                + " Table.open to write.");
-        }
-    }
-
-    /** The file to read; follows a table that has grown. Throws if another table has the name (channel.md 6.13). */
-    TableFile current() {
-        TableFile now = file;
-        return now.replacedOrUnlinked() ? look(now, false) : now;
-    }
-
-    /** The same for a change, which must not go into a file that lost its name a moment ago. */
-    private TableFile currentToChange() {
-        TableFile now = file;
-        return now.replacedOrUnlinked() ? look(now, true) : now;
-    }
-
-    private TableFile look(TableFile seen, boolean now) {
-        long time = System.nanoTime();
-        if (!now && time - lastLook < LOOK_NANOS || !seen.file.removed()) {
-            return seen;
-        }
-        lastLook = time;
-        UUID there = seen.idAtPath();
-        if (there == null) {
-            return seen;
-        }
-        if (!there.equals(seen.header.id)) {
-            throw new ChannelReplacedException(seen.path, there, "Another table has the name " + seen.path
-                + " now, with the id " + there + ". Close this one and open it again to go on there.");
-        }
-        synchronized (changing) {
-            checkOpen();
-            if (file == seen) {
-                adopt(TableFile.open(seen.path, options));
-            }
-            return file;
-        }
-    }
-
-    /** Goes on with a grown file. The old one is unmapped once no thread reads it any more. */
-    private void adopt(TableFile grown) {
-        if (slot != null) {
-            slot.close();
-            slot = null;
-        }
-        file = grown;
-    }
-
-    TableSlot newSlot(TableFile of) {
-        return new TableSlot(of, identity, options.wake, (done, total) -> progress.accept(done, total));
-    }
-
     @Override
-    TableLook keyed(long key) {
-        checkOpen();
-        TableLook look = TableLook.own();
-        look.key.set(file.header, key, file.path);
-        return look;
-    }
-
-    @Override
-    TableLook keyed(CharSequence key) {
-        checkOpen();
-        TableLook look = TableLook.own();
-        look.key.set(file.header, key, file.path);
-        return look;
-    }
-
-    @Override
-    TableLook keyed(DirectBuffer key) {
-        checkOpen();
-        TableLook look = TableLook.own();
-        look.key.set(file.header, key, file.path);
-        return look;
-    }
-
-    /** The file for a reader, who may believe what is there. */
-    TableFile readable() {
-        checkOpen();
-        TableFile now = current();
-        try {
-            now.checkWhole(identity);
-        } catch (NeedsRecoveryException e) {
-            checkOpen(); // a close takes the memory away, so the boot's id looks like another one
-            throw e;
-        }
-        return now;
-    }
-
-    @Override
-    long find(TableLook look) {
-        while (true) {
-            TableFile now = readable();
-            long cell = look.find(now);
-            if (cell >= 0 || now == file && !closed) {
-                return cell;
-            } // a close, or a thread that followed a grown table, may have taken the memory away
-        }
-    }
-
-    @Override
-    Entry entry(TableLook look) {
-        Entry entry = new Entry(this, look.key);
-        return entry.version() == 0 ? null : entry;
+    TableState state() {
+        return state;
     }
 
     @Override
     long change(TableLook look, Change change, long timeout) {
+        TableHeader header = state.file().header;
         try {
-            change.check(file.header, file.path);
-            return withSlot(timeout, own -> change.make(own.change(), look, TableLook.ABSENT));
+            change.check(header, path());
+            return state.withSlot(timeout, own -> change.make(own.change(), look, TableLook.ABSENT));
         } finally {
             change.clear();
-        }
-    }
-
-    /** What is done under the slot. */
-    interface Action {
-        long run(TableSlot slot);
-    }
-
-    /** Takes the slot for one action, and gives it back. */
-    private long withSlot(long timeout, Action action) {
-        checkWritable();
-        long deadline = 0;
-        while (true) {
-            synchronized (changing) {
-                checkOpen();
-                TableFile now = currentToChange();
-                slot = slot == null ? newSlot(now) : slot;
-                slot.checkIdle();
-                if (slot.tryTake(null)) {
-                    TableSlot taken = slot;
-                    try {
-                        if (currentToChange() == now) { // else it grew while this process waited
-                            return taken.run(action);
-                        }
-                    } finally {
-                        taken.release();
-                    }
-                    continue;
-                }
-            }
-            deadline = deadline == 0 ? Waiting.deadline(System.nanoTime(), timeout) : deadline;
-            if (System.nanoTime() >= deadline) {
-                throw TableSlot.noFreeSlot(file);
-            }
-            nap(deadline, "the writer's slot");
         }
     }
 
@@ -415,35 +220,8 @@ public final class Table extends TableReads implements AutoCloseable {
      * @throws InvalidArgumentException if the name is not valid, or the time-out below 0.
      */
     public TableWriter writer(String name, Duration timeout) {
-        checkWritable();
-        byte[] bytes = Slots.name(name);
-        long deadline = deadline(timeout);
-        while (true) {
-            synchronized (changing) {
-                checkOpen();
-                TableFile now = currentToChange();
-                TableWriter.Seat seat = new TableWriter.Seat(this, newSlot(now), bytes);
-                if (seat.take()) {
-                    if (currentToChange() == now) {
-                        seats.add(seat);
-                        return new TableWriter(this, seat, name);
-                    }
-                    seat.close();
-                    continue;
-                }
-                seat.close();
-            }
-            if (System.nanoTime() >= deadline) {
-                throw TableSlot.noFreeSlot(file);
-            }
-            nap(deadline, "the writer's slot");
-        }
-    }
-
-    void left(TableWriter.Seat seat) {
-        synchronized (changing) {
-            seats.remove(seat);
-        }
+        state.checkWritable();
+        return new TableWriter(state, state.seat(Slots.name(name), timeout), name);
     }
 
     /**
@@ -462,16 +240,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return how many there were.
      */
     public long clear(Duration timeout) {
-        return withSlot(remaining(timeout), own -> own.change().clear(new TableLook()));
-    }
-
-    private long remaining(Duration timeout) {
-        checkOpen();
-        long nanos = Waiting.nanos(timeout);
-        if (nanos < 0) {
-            throw Waiting.negative(nanos);
-        }
-        return nanos;
+        return state.clear(timeout);
     }
 
     /**
@@ -481,14 +250,14 @@ public final class Table extends TableReads implements AutoCloseable {
      * @param action gets the key and a copy of its value, valid until it returns.
      */
     public void forEach(Consumer<TableItem> action) {
-        TableFile now = readable();
+        TableFile now = state.readable();
         TableItem item = new TableItem(now.header);
         long fresh = now.fresh();
         for (long cell = 0; cell < fresh; cell++) {
             if (now.usable(cell) && item.read(now, cell)) {
                 action.accept(item);
             }
-            checkOpen();
+            state.checkOpen();
         }
     }
 
@@ -498,8 +267,8 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number.
      */
     public long size() {
-        long size = readable().word(Layout.TABLE_CONTROL_SIZE);
-        checkOpen();
+        long size = state.readable().word(Layout.TABLE_CONTROL_SIZE);
+        state.checkOpen();
         return Math.max(0, size);
     }
 
@@ -509,8 +278,8 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number; it only grows.
      */
     public long version() {
-        long version = readable().changed();
-        checkOpen();
+        long version = state.readable().changed();
+        state.checkOpen();
         return version;
     }
 
@@ -523,63 +292,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @throws TimedOutException if nothing changed in time.
      */
     public long waitChanged(long version, Duration timeout) {
-        return waiting(timeout, wait -> {
-            TableFile now = readable();
-            wait.forAny(now, version);
-            long changed = now.changed();
-            checkOpen();
-            return changed == version ? TableLook.ABSENT : changed;
-        });
-    }
-
-    @Override
-    long waitChanged(TableLook look, long version, Duration timeout) {
-        TableLook own = new TableLook();
-        own.key.set(look.key);
-        return waiting(timeout, wait -> changed(own, version, wait));
-    }
-
-    /** The key's version if it is not {@code version}, else -1: then {@code wait} waits for another one. */
-    long changed(TableLook look, long version, TableWait wait) {
-        TableFile now = readable();
-        long before = now.changed();
-        long cell = look.find(now);
-        if (cell >= 0 && look.version == version) {
-            wait.forCell(now, cell, version);
-        } else {
-            wait.forAny(now, before);
-        }
-        long found = cell < 0 ? 0 : look.version;
-        checkOpen(); // else the key is absent only because a close took the memory away
-        return found == version ? TableLook.ABSENT : found;
-    }
-
-    /** What a wait looks for: a result, or -1. */
-    interface Wanted {
-        long look(TableWait wait);
-    }
-
-    long waiting(Duration timeout, Wanted wanted) {
-        long nanos = remaining(timeout);
-        TableFile now = readable();
-        TableWait wait = new TableWait(this, !now.file.readOnly(), now);
-        waits.add(wait);
-        wait.begin(nanos);
-        try {
-            while (true) {
-                long found = wanted.look(wait);
-                if (found != TableLook.ABSENT) {
-                    return found;
-                }
-                if (!wait.turn()) {
-                    throw new TimedOutException("a change of a table", "Nothing changed in " + file.path
-                        + " in time. Wait longer, or look whether its writer runs.");
-                }
-            }
-        } finally {
-            wait.end();
-            waits.remove(wait);
-        }
+        return state.waiting(timeout, wait -> state.changed(version, wait));
     }
 
     /**
@@ -589,7 +302,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return how many keys it has.
      */
     public long snapshot(String name) {
-        return TableCreation.snapshot(readable(), Place.tablePath(name), identity);
+        return TableCreation.snapshot(state.readable(), name, state.identity);
     }
 
     /**
@@ -600,55 +313,13 @@ public final class Table extends TableReads implements AutoCloseable {
      * @throws InvalidArgumentException if the capacity is not larger than now.
      */
     public void grow(long capacity, Duration timeout) {
-        withSlot(remaining(timeout), own -> {
-            TableSlot[] grown = new TableSlot[1];
-            try {
-                TableFile larger = TableCreation.grow(own.file(), capacity, identity, to -> {
-                    grown[0] = newSlot(to);
-                    grown[0].tryTake(null);
-                });
-                file = larger;
-            } finally {
-                if (grown[0] != null) {
-                    grown[0].close();
-                }
-            }
-            own.close();
-            slot = null;
-            return 0;
-        });
-    }
-
-    /** The same under a held slot; the new file's slot is held from before it has its name. */
-    void growUnder(TableWriter.Seat seat, long capacity) {
-        synchronized (changing) {
-            synchronized (seat) { // no thread changes the table meanwhile
-                checkOpen();
-                seat.checkOpen();
-                seat.checkIdle();
-                TableSlot[] grown = new TableSlot[1];
-                boolean done = false;
-                try {
-                    TableFile larger = TableCreation.grow(seat.slot().file(), capacity, identity, to -> {
-                        grown[0] = newSlot(to);
-                        grown[0].tryTake(seat.name());
-                    });
-                    adopt(larger);
-                    seat.moveTo(grown[0]);
-                    done = true;
-                } finally {
-                    if (!done && grown[0] != null) {
-                        grown[0].close();
-                    }
-                }
-            }
-        }
+        state.grow(capacity, timeout);
     }
 
     /** Writes to the disk what was changed. */
     public void sync() {
-        checkWritable();
-        current().file.sync();
+        state.checkWritable();
+        state.current().file.sync();
     }
 
     /**
@@ -657,8 +328,8 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the snapshot.
      */
     public TableStats stats() {
-        checkOpen();
-        return TableStats.of(current());
+        state.checkOpen();
+        return TableStats.of(state.current(), state.boot);
     }
 
     /**
@@ -667,7 +338,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return its path.
      */
     public String path() {
-        return file.path;
+        return state.file().path;
     }
 
     /**
@@ -676,7 +347,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return a UUID; a grown table keeps it.
      */
     public UUID id() {
-        return file.header.id;
+        return state.file().header.id;
     }
 
     /**
@@ -685,7 +356,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return bytes, text or integer.
      */
     public KeyType keyType() {
-        return file.header.keyType;
+        return state.file().header.keyType;
     }
 
     /**
@@ -694,7 +365,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return bytes.
      */
     public int keyBytes() {
-        return file.header.keyBytes;
+        return state.file().header.keyBytes;
     }
 
     /**
@@ -703,7 +374,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return bytes.
      */
     public int valueBytes() {
-        return file.header.valueBytes;
+        return state.file().header.valueBytes;
     }
 
     /**
@@ -712,7 +383,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number.
      */
     public long capacity() {
-        return file.header.capacity;
+        return state.file().header.capacity;
     }
 
     /**
@@ -721,7 +392,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return true if the table survives a loss of power.
      */
     public boolean checked() {
-        return file.header.checked;
+        return state.file().header.checked;
     }
 
     /**
@@ -730,8 +401,8 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return its text; empty if the table has none.
      */
     public String schema() {
-        checkOpen();
-        return file.schema();
+        state.checkOpen();
+        return state.file().schema();
     }
 
     /**
@@ -740,7 +411,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the id; 0 without a schema.
      */
     public int schemaId() {
-        return file.header.schemaId;
+        return state.file().header.schemaId;
     }
 
     /**
@@ -749,7 +420,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the id; 0 without a schema.
      */
     public int valueTemplate() {
-        return file.header.valueTemplate;
+        return state.file().header.valueTemplate;
     }
 
     /**
@@ -768,51 +439,6 @@ public final class Table extends TableReads implements AutoCloseable {
      * @param sync true writes to the disk what was changed, so that the next boot needs no recovery.
      */
     public void close(boolean sync) {
-        synchronized (changing) {
-            if (closed) {
-                return;
-            }
-            if (slot != null) {
-                slot.checkIdle();
-            }
-            seats.forEach(TableWriter.Seat::checkIdle);
-            List.copyOf(seats).forEach(TableWriter.Seat::close);
-            try {
-                if (sync) {
-                    synced();
-                }
-            } finally {
-                closed = true;
-                if (slot != null) {
-                    slot.close();
-                }
-                waits.forEach(TableWait::wake);
-                file.file.close();
-            }
-        }
+        state.close(sync);
     }
-
-    private void synced() {
-        checkWritable();
-        TableFile now = file;
-        TableSlot own = slot != null ? slot : newSlot(now);
-        slot = own;
-        try {
-            now.checkWhole(identity);
-        } catch (NeedsRecoveryException e) {
-            return; // nothing was changed by this process
-        }
-        if (!own.tryTake(null)) { // another process writes: it can make the table clean
-            now.file.sync();
-            return;
-        }
-        try {
-            now.file.sync();
-            now.control.putIntOpaque(Layout.TABLE_CONTROL_CLEAN, 1);
-            own.syncControl();
-        } finally {
-            own.release();
-        }
-    }
-
 }

@@ -61,7 +61,8 @@ final class TableChange {
         long version;
         if (cell >= 0) {
             version = write(cell, null, value, offset, length);
-            tell(cell);
+            complete();
+            wake(cell);
         } else {
             version = insert(look.key, value, offset, length);
         }
@@ -80,17 +81,17 @@ final class TableChange {
         write(cell, null, null, 0, Layout.TABLE_REMOVED); // remove 2
         bury(entry); // remove 3
         push(cell, top); // remove 4
-        file.wordRelease(Layout.TABLE_CONTROL_SIZE, size - 1);
-        tell(cell);
-        file.wordRelease(Layout.TABLE_CONTROL_INTENT, 0); // remove 5
+        complete();
+        file.wordRelease(Layout.TABLE_CONTROL_SIZE, size - 1); // remove 5
+        file.wordRelease(Layout.TABLE_CONTROL_INTENT, 0);
+        wake(cell); // last, so that a process that is woken finds the new size (8)
         rebuildOn();
     }
 
     private long insert(TableKey key, DirectBuffer value, int offset, int length) {
         final long size = file.word(Layout.TABLE_CONTROL_SIZE);
         final long top = checkedTop(NONE);
-        final long fresh = checkedFresh();
-        final long cell = top != 0 ? top - 1 : fresh;
+        final long cell = top != 0 ? top - 1 : checkedFresh();
         if (cell == header.cells) {
             throw new NoSpaceException(1, 0, file.path + " is full: it has " + header.capacity + " keys. Remove one, or"
                 + " grow it.");
@@ -113,9 +114,10 @@ final class TableChange {
             enter(1 - copy, other, entry);
         }
         final long version = write(cell, key, value, offset, length); // insert 4
-        file.wordRelease(Layout.TABLE_CONTROL_SIZE, size + 1);
-        tell(cell);
-        file.wordRelease(Layout.TABLE_CONTROL_INTENT, 0); // insert 5
+        complete();
+        file.wordRelease(Layout.TABLE_CONTROL_SIZE, size + 1); // insert 5
+        file.wordRelease(Layout.TABLE_CONTROL_INTENT, 0);
+        wake(cell); // last, so that a process that is woken finds the new size (8)
         return version;
     }
 
@@ -164,10 +166,14 @@ final class TableChange {
         return (int) crc.getValue();
     }
 
-    /** Shows that the change is complete, and wakes those that wait for it: write 6, table.md 8. */
-    private void tell(long cell) {
+    /** Shows that the change is complete: write 6. */
+    private void complete() {
         // pairs with: version, wait_changed
         file.wordRelease(Layout.TABLE_CONTROL_CHANGED, file.word(Layout.TABLE_CONTROL_STAMP));
+    }
+
+    /** Wakes those that wait for a change of this cell, then those that wait for any (8). */
+    private void wake(long cell) {
         if (!wakes) {
             return;
         }
@@ -185,6 +191,7 @@ final class TableChange {
 
     /** Finishes what a dead writer began (5.1, 3 and 4); returns whether its last change was not told of yet. */
     boolean finishIntent() {
+        final long stamp = checkedStamp();
         final long intent = file.word(Layout.TABLE_CONTROL_INTENT);
         final long cell = file.cellOf(intent);
         if (intent != 0 && cell >= 0) {
@@ -200,7 +207,6 @@ final class TableChange {
                 file.word(Layout.TABLE_CONTROL_SIZE, size - 1);
             }
         }
-        final long stamp = checkedStamp();
         final boolean untold = file.word(Layout.TABLE_CONTROL_CHANGED) != stamp;
         if (untold) {
             file.wordRelease(Layout.TABLE_CONTROL_CHANGED, stamp); // take 4
@@ -317,9 +323,8 @@ final class TableChange {
 
     private long checkedStamp() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
-        final long changed = file.word(Layout.TABLE_CONTROL_CHANGED);
-        if (stamp < 0 || stamp >= TableFile.MAX_STAMP - 1 || changed < 0 || changed > TableFile.MAX_STAMP) {
-            throw file.corrupt(NONE, "stamp is " + stamp + ", changed is " + changed);
+        if (stamp < 0 || stamp >= TableFile.MAX_STAMP - 1) {
+            throw file.corrupt(NONE, "stamp is " + stamp);
         }
         return stamp;
     }
@@ -405,6 +410,8 @@ final class TableChange {
         file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, 0);
         file.control.putIntRelease(Layout.TABLE_CONTROL_FRESH, (int) header.cells);
         file.word(Layout.TABLE_CONTROL_INTENT, 0);
+        file.word(Layout.TABLE_CONTROL_INTENT_SIZE, 0);
+        file.word(Layout.TABLE_CONTROL_GENERATION, 0);
         file.word(Layout.TABLE_CONTROL_REBUILD, 0);
         file.word(Layout.TABLE_CONTROL_FILLED, 0);
         file.word(Layout.TABLE_CONTROL_FILLED_OTHER, 0);

@@ -65,7 +65,7 @@ final class TableCreation {
             if (!done) {
                 table.file.discard();
             }
-            wake(old);
+            tellAgain(old, Layout.SUCCESSOR_REPLACED);
         }
     }
 
@@ -73,15 +73,17 @@ final class TableCreation {
     private static TableFile tell(String path, int successor) {
         try {
             TableFile old = TableFile.open(path, new OpenOptions().anyFileSystem(true));
-            old.control.putIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR, successor);
+            old.successor(successor);
             return old;
         } catch (FlyringException noTable) {
             return null;
         }
     }
 
-    private static void wake(TableFile old) {
+    /** The same once the name has changed: a new owner of the slot may have cleared it before (7). Wakes sleepers. */
+    private static void tellAgain(TableFile old, int successor) {
         if (old != null) {
+            old.successor(successor);
             old.data().wakeAll();
             old.file.close();
         }
@@ -102,12 +104,17 @@ final class TableCreation {
         } catch (IOException e) {
             throw ChannelFile.io("unlink", e, path);
         } finally {
-            wake(old);
+            tellAgain(old, Layout.SUCCESSOR_UNLINKED);
         }
     }
 
     /** Writes a copy of a table; returns how many keys it has. */
-    static long snapshot(TableFile from, String path, Identity identity) {
+    static long snapshot(TableFile from, String name, Identity identity) {
+        String path = Place.tablePath(name);
+        TableHeader there = TableFile.headerAt(path);
+        if (there != null && there.id.equals(from.header.id)) {
+            throw new InvalidArgumentException("path", path + " is the table itself. Give the copy another name.");
+        }
         TableHeader header = from.header.with(identity.newChannelId(), from.header.capacity, from.header.checked);
         TableFile to = begin(path, header, null, identity, schemaOf(from), from.file.mode(), true);
         copy(from, to);
@@ -118,27 +125,39 @@ final class TableCreation {
     }
 
     /**
-     * Makes a larger table in the place of one, whose slot the caller holds. {@code slot} takes the slot of the new one
-     * before it gets its name.
+     * Makes a larger table in the place of one, whose slot the caller holds (7). {@code take} takes the slot of the new
+     * one before it gets its name.
      */
-    static TableFile grow(TableFile from, long capacity, Identity identity, Consumer<TableFile> slot) {
+    static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
+        TableFile from = held.file();
         if (capacity <= from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
             throw new InvalidArgumentException("capacity", from.path + " has room for " + from.header.capacity
                 + " keys; it can grow to more, up to " + Layout.TABLE_MAX_CAPACITY + ", not to " + capacity + ".");
         }
+        held.change().checkOwned();
         TableHeader header = from.header.with(from.header.id, capacity, from.header.checked);
         TableFile to = begin(from.path, header, from.header.checked, identity, schemaOf(from), from.file.mode(), true);
         copy(from, to);
+        boolean told = false;
         boolean done = false;
         try {
-            slot.accept(to);
+            to.file.sync();
+            take.accept(to);
+            told = true;
+            from.successor(Layout.SUCCESSOR_REPLACED); // before the rename: no change may go into a lost file
+            to.file.publish(from.path, true);
             done = true;
         } finally {
+            if (!done && told) {
+                from.successor(0);
+            }
             if (!done) {
                 to.file.discard();
             }
         }
-        return publish(to, from.path, true, true);
+        from.data().wakeAll();
+        ChannelFile.syncFolder(from.path);
+        return to;
     }
 
     private static byte[] schemaOf(TableFile from) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.UUID;
 
 /**
  * An attached table file: its sections, mapped in pieces of 2^30 bytes, and access to their words (table.md 2). A grown
@@ -172,40 +172,48 @@ final class TableFile {
         return new WaitingWords(cell(cell), at + Layout.TABLE_CELL_SEQUENCE, at + Layout.TABLE_CELL_ASLEEP);
     }
 
-    boolean replacedOrUnlinked() {
-        return control.getIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR) != 0;
+    /** Not 0: another file may have the name, so look (7). */
+    int successor() {
+        return control.getIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR);
     }
 
-    byte[] boot() {
-        byte[] boot = new byte[2 * Long.BYTES];
-        control.getBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
-        return boot;
+    void successor(int value) {
+        control.putIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR, value);
     }
 
-    /** Throws if readers may not believe what is there yet (9). */
-    void checkWhole(Identity identity) {
-        if (!whole) {
-            whole = isWhole(identity.boot());
-            if (!whole) {
-                throw new NeedsRecoveryException(path, header.checked);
+    /** Whether the table was last made whole in this boot. */
+    boolean isOfBoot(byte[] boot) {
+        for (int i = 0; i < boot.length; i++) {
+            if (control.getByte(Layout.TABLE_CONTROL_BOOT_ID + i) != boot[i]) {
+                return false;
             }
         }
+        return true;
     }
 
-    /** Whether the table was made whole in this boot, or closed synced. */
-    private boolean isWhole(byte[] boot) {
-        boolean clean = control.getIntAcquire(Layout.TABLE_CONTROL_CLEAN) == 1; // first; pairs with: take 2
-        return clean || Arrays.equals(boot(), boot);
+    /** Whether readers may believe what is there: the table was made whole in this boot, or closed synced (9). */
+    boolean isWhole(byte[] boot) {
+        if (!whole) {
+            final boolean clean = control.getIntAcquire(Layout.TABLE_CONTROL_CLEAN) == 1; // first; pairs with: take 2
+            whole = clean || isOfBoot(boot);
+            VarHandle.acquireFence(); // pairs with: the store of the boot's id
+        }
+        return whole;
     }
 
     CorruptTableException corrupt(long cell, String reason) {
         return new CorruptTableException(cell, reason, path);
     }
 
-    /** The table that has this one's name now; null if there is none (channel.md 6.13). */
-    UUID idAtPath() {
+    /** The header of another table that has this one's name now; null if there is none (channel.md 6.13). */
+    TableHeader replacement() {
+        return file.removed() ? headerAt(path) : null;
+    }
+
+    /** The header of the table at a path; null if there is none. */
+    static TableHeader headerAt(String path) {
         try (ChannelFile now = ChannelFile.open(path, true)) {
-            return TableHeader.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path).id;
+            return TableHeader.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path);
         } catch (FlyringException noTable) {
             return null;
         }

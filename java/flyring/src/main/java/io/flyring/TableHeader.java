@@ -78,8 +78,16 @@ final class TableHeader {
             schemaLength, schemaId, schemaVersion, valueTemplate));
     }
 
+    /** Whether a table is another one that has grown: only the capacity differs (7). */
+    boolean isGrown(TableHeader other) {
+        return id.equals(other.id) && createdAt == other.createdAt && keyType == other.keyType
+            && keyBytes == other.keyBytes && valueBytes == other.valueBytes && checked == other.checked
+            && schemaLength == other.schemaLength && schemaId == other.schemaId
+            && schemaVersion == other.schemaVersion && valueTemplate == other.valueTemplate;
+    }
+
     boolean validKey(int length) {
-        return keyType == KeyType.INTEGER ? length == Long.BYTES : length >= 0 && length <= keyBytes;
+        return length >= 0 && length <= keyBytes;
     }
 
     private static int rounded(int length) {

@@ -28,6 +28,8 @@ final class TableLook {
     /** What the last read has found: version and length of the value. */
     long version;
     int length;
+    /** The cell that is read, or was. */
+    private long reading;
     /** In use by a verb that calls a handler: that may call verbs, which use another object. */
     private boolean lent;
     private TableLook next;
@@ -112,8 +114,21 @@ final class TableLook {
         }
     }
 
+    /**
+     * The same for the writer: no other process writes, so a value that never becomes whole is corrupt (10).
+     * {@code likely} is the cell in which the key lay last, or {@link #ABSENT}.
+     */
+    long findAsWriter(TableFile file, long likely) {
+        try {
+            return likely >= 0 && read(file, likely) ? likely : find(file);
+        } catch (BusyException e) {
+            throw file.corrupt(reading, "its body is not that of its version");
+        }
+    }
+
     /** Reads a cell; returns whether it is live and has the key. */
     boolean read(TableFile file, long cell) {
+        reading = cell;
         final Memory memory = file.cell(cell);
         final int at = file.cellAt(cell);
         long since = 0;

@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.nio.charset.StandardCharsets;
+import java.util.function.BiConsumer;
 import org.agrona.sbe.MessageFlyweight;
 
 /** The keys, values and dimensions of a table to be created. Each option that is not set has its default. */
@@ -25,6 +26,7 @@ public final class TableOptions {
     int mode = 0600;
     boolean anyFileSystem;
     boolean wake = true;
+    BiConsumer<Long, Long> recoveryProgress = (done, all) -> { };
     Identity identity = Identity.REAL;
 
     private TableOptions(KeyType key) {
@@ -164,6 +166,20 @@ public final class TableOptions {
      */
     public TableOptions wake(boolean value) {
         wake = value;
+        return this;
+    }
+
+    /**
+     * What is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
+     *
+     * @param action runs in the thread whose change recovers the table.
+     * @return this.
+     */
+    public TableOptions recoveryProgress(BiConsumer<Long, Long> action) {
+        if (action == null) {
+            throw new InvalidArgumentException("recovery_progress", "There is no action. Leave the option out.");
+        }
+        recoveryProgress = action;
         return this;
     }
 

@@ -7,12 +7,21 @@ import org.agrona.MutableDirectBuffer;
 
 /** The reads and waits of a table, and its changes with a time-out, for each type of key. */
 abstract class TableReads extends TableVerbs {
-    /** Finds the look's key, for a reader; the cell, or {@link TableLook#ABSENT}. */
-    abstract long find(TableLook look);
+    private long find(TableLook look) {
+        return state().find(look);
+    }
 
-    abstract Entry entry(TableLook look);
+    private Entry entry(TableLook look) {
+        Entry entry = new Entry(state(), look.key);
+        return entry.version() == 0 ? null : entry;
+    }
 
-    abstract long waitChanged(TableLook look, long version, Duration timeout);
+    private long waitChanged(TableLook look, long version, Duration timeout) {
+        TableState state = state();
+        TableLook own = new TableLook(); // the thread's own one may be used by what runs meanwhile
+        own.key.set(look.key);
+        return state.waiting(timeout, wait -> state.changed(own, version, wait));
+    }
 
     private int get(TableLook look, MutableDirectBuffer target, int offset) {
         look.into(target, offset);
@@ -50,10 +59,7 @@ abstract class TableReads extends TableVerbs {
 
     private long timed(TableLook look, What what, DirectBuffer value, int offset, int length, long version,
         ValueUpdate update, Duration timeout) {
-        long nanos = Waiting.nanos(timeout);
-        if (nanos < 0) {
-            throw Waiting.negative(nanos);
-        }
+        long nanos = TableState.checked(timeout);
         return change(look, look.change.set(what, value, offset, length, version, update), nanos);
     }
 
@@ -140,7 +146,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(long key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -154,7 +160,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -170,7 +176,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+        return timed(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -181,7 +187,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(long key, Duration timeout) {
-        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+        return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -193,7 +199,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(long key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+        return timed(toChange(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 
     /**
@@ -279,7 +285,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -293,7 +299,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -309,7 +315,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+        return timed(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -320,7 +326,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(CharSequence key, Duration timeout) {
-        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+        return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -332,7 +338,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(CharSequence key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+        return timed(toChange(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 
     /**
@@ -418,7 +424,7 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -432,7 +438,7 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key was there.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
-        return timed(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
+        return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
@@ -448,7 +454,7 @@ abstract class TableReads extends TableVerbs {
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
-        return timed(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
+        return timed(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version, null, timeout);
     }
 
     /**
@@ -459,7 +465,7 @@ abstract class TableReads extends TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(DirectBuffer key, Duration timeout) {
-        return timed(keyed(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
+        return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
     }
 
     /**
@@ -471,6 +477,6 @@ abstract class TableReads extends TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(DirectBuffer key, ValueUpdate handler, Duration timeout) {
-        return timed(keyed(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
+        return timed(toChange(key), What.UPDATE, null, 0, 0, 0, handler, timeout);
     }
 }

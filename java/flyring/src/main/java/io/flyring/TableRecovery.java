@@ -24,9 +24,10 @@ final class TableRecovery {
         this.progress = progress;
     }
 
-    void recover(byte[] boot) {
+    /** Makes everything whole, up to the boot id, which the caller stores after a sync (recover 5). */
+    void recover() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
-        largest = stamp >= 0 && stamp < TableFile.MAX_STAMP ? stamp : 0;
+        largest = stamp >= 0 && stamp < TableFile.MAX_STAMP - 1 ? stamp : 0;
         for (long entry = 0; entry < header.entries; entry++) {
             file.entry(0, entry, 0);
             file.entry(1, entry, 0);
@@ -46,8 +47,9 @@ final class TableRecovery {
         file.word(Layout.TABLE_CONTROL_CHANGED, largest + Layout.TABLE_RECOVERY_JUMP);
         file.word(Layout.TABLE_CONTROL_SIZE, live);
         file.word(Layout.TABLE_CONTROL_DAMAGED, damaged);
-        file.file.sync(); // recover 5: the cells that lost their bodies, and the stamp
-        file.control.putBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length); // last
+    }
+
+    void report() {
         progress.accept(header.cells, header.cells);
     }
 
@@ -55,6 +57,9 @@ final class TableRecovery {
         final Memory memory = file.cell(cell);
         final int at = file.cellAt(cell);
         final long version = memory.getLongOpaque(at + Layout.TABLE_CELL_VERSION);
+        if (version == 0 && seq(memory, at, 0) == 0 && seq(memory, at, 1) == 0) {
+            return; // was never used, or is forgotten: nothing is stored, so that its page stays as it is
+        }
         final long zero = goodSeq(memory, at, 0);
         final long one = goodSeq(memory, at, 1);
         largest = Math.max(largest, Math.max(zero, one) >> 1);
@@ -94,20 +99,20 @@ final class TableRecovery {
         }
     }
 
-    private static void seq(Memory memory, int body, long seq) {
-        memory.putLongOpaque(body + Layout.TABLE_BODY_SEQ, seq);
+    private long seq(Memory memory, int at, int number) {
+        return memory.getLongOpaque(at + file.bodyAt(number) + Layout.TABLE_BODY_SEQ);
     }
 
     private void forget(Memory memory, int at) {
         memory.putLongOpaque(at + Layout.TABLE_CELL_VERSION, 0);
-        seq(memory, at + file.bodyAt(0), 0);
-        seq(memory, at + file.bodyAt(1), 0);
+        memory.putLongOpaque(at + file.bodyAt(0) + Layout.TABLE_BODY_SEQ, 0);
+        memory.putLongOpaque(at + file.bodyAt(1) + Layout.TABLE_BODY_SEQ, 0);
     }
 
     /** The seq of a body if the body is good, else 0 (recover 1). */
     private long goodSeq(Memory memory, int at, int number) {
         final int body = at + file.bodyAt(number);
-        final long seq = memory.getLongOpaque(body + Layout.TABLE_BODY_SEQ);
+        final long seq = seq(memory, at, number);
         final int length = memory.getIntOpaque(body + Layout.TABLE_BODY_LENGTH);
         final boolean good = seq > 0 && (seq & 1) == number && length >= Layout.TABLE_REMOVED
             && length <= header.valueBytes

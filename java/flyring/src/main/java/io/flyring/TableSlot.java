@@ -14,9 +14,13 @@ import java.util.function.BiConsumer;
 final class TableSlot implements AutoCloseable {
     private static final int AT = Layout.TABLE_CONTROL_SLOT;
     private static final int CHANGING = -1;
+    /** Of {@code clean}: it is being cleared. */
+    private static final int CLEARING = 2;
 
     private final TableFile file;
     private final Identity identity;
+    /** The id of this boot. */
+    private final byte[] boot;
     private final boolean wakes;
     private final TableChange change;
     private final BiConsumer<Long, Long> progress;
@@ -24,9 +28,10 @@ final class TableSlot implements AutoCloseable {
     /** A change is under way: its handler may not begin another one. */
     private boolean busy;
 
-    TableSlot(TableFile file, Identity identity, boolean wakes, BiConsumer<Long, Long> progress) {
+    TableSlot(TableFile file, Identity identity, byte[] boot, boolean wakes, BiConsumer<Long, Long> progress) {
         this.file = file;
         this.identity = identity;
+        this.boot = boot;
         this.wakes = wakes;
         this.progress = progress;
         this.change = new TableChange(file, wakes);
@@ -44,38 +49,30 @@ final class TableSlot implements AutoCloseable {
         return file.header.controlOffset + AT;
     }
 
-    /**
-     * Tries to take the slot; false if another owner has it.
-     *
-     * @param name of a held writer; null for a single change, which stores no name.
-     */
-    boolean tryTake(byte[] name) {
+    /** Tries to lock the slot (take 1); false if another owner has it. */
+    boolean tryLock() {
         if (lock == null) {
             lock = file.file.newLock();
         }
-        if (!lock.tryLock(lockByte(file))) { // take 1
-            return false;
-        }
-        boolean done = false;
-        try {
-            enter(name);
-            done = true;
-            return true;
-        } finally {
-            if (!done) {
-                release();
-            }
-        }
+        return lock.tryLock(lockByte(file));
     }
 
-    private void enter(byte[] name) {
+    /**
+     * Becomes the slot's owner, under its lock (take 2 to 4).
+     *
+     * @param name of a held writer; null for a single change, which stores no name.
+     */
+    void enter(byte[] name) {
         final Memory control = file.control;
-        final byte[] boot = identity.boot();
-        if (!Arrays.equals(file.boot(), boot)) { // take 2
+        if (!file.isOfBoot(boot)) { // take 2
             if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) == 1) {
-                control.putBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
+                storeBoot();
             } else if (file.header.checked) {
-                new TableRecovery(file, change, progress).recover(boot);
+                TableRecovery recovery = new TableRecovery(file, change, progress);
+                recovery.recover();
+                syncControl(); // recover 5; the boot id is last
+                storeBoot();
+                recovery.report();
             } else {
                 throw new NeedsRecoveryException(file.path, false);
             }
@@ -87,9 +84,14 @@ final class TableSlot implements AutoCloseable {
         }
         change.own(storeOwner(name)); // take 3
         final boolean untold = change.finishIntent(); // take 3, 4
-        if (untold || name != null) {
+        if (untold || name != null || !wakes) { // sleepers may have missed a change, or get another cap (8)
             file.data().wakeAll();
         }
+    }
+
+    private void storeBoot() {
+        VarHandle.releaseFence(); // pairs with: readers of another boot
+        file.control.putBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
     }
 
     void syncControl() {
@@ -108,8 +110,8 @@ final class TableSlot implements AutoCloseable {
             control.fill(AT + Layout.PUBLISHER_SLOT_NAME, Layout.MAX_NAME_LENGTH, (byte) 0);
             control.putBytes(AT + Layout.PUBLISHER_SLOT_NAME, name, 0, name.length);
         }
+        control.putInt(AT + Layout.PUBLISHER_SLOT_CLOSED, 0);
         if (name != null) {
-            control.putInt(AT + Layout.PUBLISHER_SLOT_CLOSED, 0);
             control.putInt(AT + Layout.PUBLISHER_SLOT_PID, identity.processId());
             control.putLong(AT + Layout.PUBLISHER_SLOT_ATTACHED_AT, identity.now());
         }
@@ -128,10 +130,11 @@ final class TableSlot implements AutoCloseable {
         return file.word(AT + Layout.PUBLISHER_SLOT_EPOCH);
     }
 
-    /** Whether the slot's owner wakes sleepers, if it has one (8). */
+    /** Whether the slot's owner wakes sleepers, or there is none (8). */
     static boolean ownerWakes(TableFile file) {
         final long epoch = file.control.getLongAcquire(AT + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take 3
-        return file.word(AT + Layout.PUBLISHER_SLOT_WAKES) == epoch;
+        return file.word(AT + Layout.PUBLISHER_SLOT_WAKES) == epoch
+            || file.control.getIntOpaque(AT + Layout.PUBLISHER_SLOT_CLOSED) != 0;
     }
 
     /** A held writer's proper end: stored before the lock is released. */
@@ -140,7 +143,7 @@ final class TableSlot implements AutoCloseable {
     }
 
     /** Runs an action under the slot. */
-    long run(Table.Action action) {
+    long run(TableState.Action action) {
         busy = true;
         try {
             return action.run(this);
@@ -159,12 +162,21 @@ final class TableSlot implements AutoCloseable {
         }
     }
 
+    /** A change is under way. */
+    boolean isBusy() {
+        return busy;
+    }
+
     /** Throws in a handler of a change of the same table. */
     void checkIdle() {
         if (busy) {
-            throw new ViewAliveException("A change of " + file.path + " is under way: its handler may not change or"
-                + " close the same table.");
+            throw viewAlive(file);
         }
+    }
+
+    static ViewAliveException viewAlive(TableFile file) {
+        return new ViewAliveException("A change of " + file.path + " is under way: its handler may not change or"
+            + " close the same table.");
     }
 
     boolean isOwned() {

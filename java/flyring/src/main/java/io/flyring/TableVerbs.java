@@ -54,7 +54,7 @@ abstract class TableVerbs {
         long make(TableChange table, TableLook look, long likely) {
             table.checkOwned();
             look.nowhere();
-            final long cell = likely >= 0 && look.read(table.file(), likely) ? likely : look.find(table.file());
+            final long cell = look.findAsWriter(table.file(), likely);
             return switch (what) {
                 case PUT -> table.put(look, cell, value, offset, length);
                 case REMOVE -> remove(table, look, cell);
@@ -84,15 +84,68 @@ abstract class TableVerbs {
         }
     }
 
-    /** The calling thread's look, with a key; throws if the table is closed. */
-    abstract TableLook keyed(long key);
+    abstract TableState state();
 
-    abstract TableLook keyed(CharSequence key);
+    /** Throws if the object is closed. */
+    void checkOpen() {
+        state().checkOpen();
+    }
 
-    abstract TableLook keyed(DirectBuffer key);
+    /** Throws if a change may not begin: the object is closed, or the caller is a handler of another change. */
+    void checkChange() {
+        state().checkOpen();
+        state().checkNoHandler();
+    }
+
+    /** The calling thread's look, with a key. */
+    final TableLook keyed(long key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    final TableLook keyed(CharSequence key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    final TableLook keyed(DirectBuffer key) {
+        checkOpen();
+        TableLook look = TableLook.own();
+        TableFile file = state().file();
+        look.key.set(file.header, key, file.path);
+        return look;
+    }
+
+    /** The same for a change. */
+    final TableLook toChange(long key) {
+        checkChange();
+        return keyed(key);
+    }
+
+    final TableLook toChange(CharSequence key) {
+        checkChange();
+        return keyed(key);
+    }
+
+    final TableLook toChange(DirectBuffer key) {
+        checkChange();
+        return keyed(key);
+    }
 
     /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
     abstract long change(TableLook look, Change change, long timeout);
+
+    private static PayloadBuffer wrapped(byte[] value) {
+        PayloadBuffer buffer = new PayloadBuffer();
+        buffer.wrap(value);
+        return buffer;
+    }
 
     private long update(TableLook look, ValueUpdate handler) {
         return change(look, look.change.set(What.UPDATE, null, 0, 0, 0, handler), Waiting.FOREVER);
@@ -113,7 +166,18 @@ abstract class TableVerbs {
      * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(long key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT, value, offset, length, 0);
+        return change(toChange(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, a signed integer.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(long key, byte[] value) {
+        return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -126,7 +190,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key was there, and nothing is changed.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0);
+        return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
@@ -140,7 +204,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if it has another one, and nothing is changed.
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version);
+        return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
     }
 
     /**
@@ -150,7 +214,7 @@ abstract class TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(long key) {
-        return change(keyed(key), What.REMOVE, null, 0, 0, 0) != 0;
+        return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
     }
 
     /**
@@ -161,7 +225,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(long key, ValueUpdate handler) {
-        return update(keyed(key), handler);
+        return update(toChange(key), handler);
     }
 
     /**
@@ -175,7 +239,18 @@ abstract class TableVerbs {
      * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(CharSequence key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT, value, offset, length, 0);
+        return change(toChange(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, text.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(CharSequence key, byte[] value) {
+        return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -188,7 +263,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key was there, and nothing is changed.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0);
+        return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
@@ -202,7 +277,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if it has another one, and nothing is changed.
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version);
+        return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
     }
 
     /**
@@ -212,7 +287,7 @@ abstract class TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(CharSequence key) {
-        return change(keyed(key), What.REMOVE, null, 0, 0, 0) != 0;
+        return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
     }
 
     /**
@@ -223,7 +298,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(CharSequence key, ValueUpdate handler) {
-        return update(keyed(key), handler);
+        return update(toChange(key), handler);
     }
 
     /**
@@ -237,7 +312,18 @@ abstract class TableVerbs {
      * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(DirectBuffer key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT, value, offset, length, 0);
+        return change(toChange(key), What.PUT, value, offset, length, 0);
+    }
+
+    /**
+     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     *
+     * @param key the key, bytes.
+     * @param value the value.
+     * @return the key's new version.
+     */
+    public final long put(DirectBuffer key, byte[] value) {
+        return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
     }
 
     /**
@@ -250,7 +336,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key was there, and nothing is changed.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.PUT_IF_ABSENT, value, offset, length, 0);
+        return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
@@ -264,7 +350,7 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if it has another one, and nothing is changed.
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length) {
-        return change(keyed(key), What.COMPARE_AND_PUT, value, offset, length, version);
+        return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
     }
 
     /**
@@ -274,7 +360,7 @@ abstract class TableVerbs {
      * @return whether it was there.
      */
     public final boolean remove(DirectBuffer key) {
-        return change(keyed(key), What.REMOVE, null, 0, 0, 0) != 0;
+        return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
     }
 
     /**
@@ -285,6 +371,6 @@ abstract class TableVerbs {
      * @return the key's new version; 0 if the key is not there.
      */
     public final long update(DirectBuffer key, ValueUpdate handler) {
-        return update(keyed(key), handler);
+        return update(toChange(key), handler);
     }
 }

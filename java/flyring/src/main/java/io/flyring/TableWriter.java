@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.lang.ref.Cleaner;
+import java.nio.charset.StandardCharsets;
 import org.agrona.DirectBuffer;
 
 /**
@@ -9,12 +10,12 @@ import org.agrona.DirectBuffer;
  * For feeds. Thread-safe.
  */
 public final class TableWriter extends TableVerbs implements AutoCloseable {
-    private final Table table;
+    private final TableState table;
     private final Seat seat;
     private final String name;
     private final Cleaner.Cleanable cleaner;
 
-    TableWriter(Table table, Seat seat, String name) {
+    TableWriter(TableState table, Seat seat, String name) {
         this.table = table;
         this.seat = seat;
         this.name = name;
@@ -23,12 +24,17 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
 
     /** The slot that a writer holds; outlives the writer, so that one that became unreachable can be closed. */
     static final class Seat {
-        private final Table table;
+        private static final long LOOK_NANOS = 1_000_000;
+
+        private final TableState table;
         private final byte[] name;
         private TableSlot slot;
         private boolean closed;
+        /** It was told that another table has the name. */
+        private boolean replaced;
+        private long lastLook = System.nanoTime() - LOOK_NANOS;
 
-        Seat(Table table, TableSlot slot, byte[] name) {
+        Seat(TableState table, TableSlot slot, byte[] name) {
             this.table = table;
             this.slot = slot;
             this.name = name;
@@ -42,8 +48,14 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             return slot;
         }
 
-        synchronized boolean take() {
-            return slot.tryTake(name);
+        /** The writer's name, for people. */
+        String label() {
+            return name.length == 0 ? "one without a name" : "'" + new String(name, StandardCharsets.UTF_8) + "'";
+        }
+
+        /** Whether the calling thread is in a handler of a change that this writer makes. */
+        boolean isInHandler() {
+            return slot.isBusy() && Thread.holdsLock(this);
         }
 
         synchronized void moveTo(TableSlot other) {
@@ -55,10 +67,34 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             slot.checkIdle();
         }
 
-        synchronized long run(Table.Action action) {
+        /** Throws unless a change may begin. */
+        synchronized void checkReady() {
             table.checkOpen();
             checkOpen();
             slot.checkIdle();
+            checkReplaced();
+            slot.change().checkOwned();
+        }
+
+        /** Throws once if another table has the name; the writer may go on in its own file (table.md 7). */
+        private void checkReplaced() {
+            if (slot.file().successor() == 0 || replaced) {
+                return;
+            }
+            final long now = System.nanoTime();
+            if (now - lastLook < LOOK_NANOS) {
+                return;
+            }
+            lastLook = now;
+            final TableHeader there = slot.file().replacement();
+            if (there != null && !there.isGrown(slot.file().header)) { // only this writer can let it grow
+                replaced = true;
+                throw TableState.replaced(slot.file(), there.id);
+            }
+        }
+
+        synchronized long run(TableState.Action action) {
+            checkReady();
             return slot.run(action);
         }
 
@@ -66,7 +102,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             table.checkOpen();
             checkOpen();
             slot.checkIdle();
-            table.current(); // throws if the table was replaced
+            checkReplaced();
             return slot.change(look, change, slot.file() == in ? cell : TableLook.ABSENT);
         }
 
@@ -97,21 +133,22 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
     }
 
     @Override
-    TableLook keyed(long key) {
-        seat.checkOpen();
-        return table.keyed(key);
+    TableState state() {
+        return table;
     }
 
     @Override
-    TableLook keyed(CharSequence key) {
+    void checkOpen() {
         seat.checkOpen();
-        return table.keyed(key);
+        table.checkOpen();
     }
 
     @Override
-    TableLook keyed(DirectBuffer key) {
-        seat.checkOpen();
-        return table.keyed(key);
+    void checkChange() {
+        checkOpen();
+        if (seat.isInHandler()) {
+            throw TableSlot.viewAlive(table.file());
+        }
     }
 
     @Override
@@ -171,7 +208,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * @return how many keys it has.
      */
     public long snapshot(String path) {
-        return seat.run(own -> table.snapshot(path));
+        return seat.run(own -> TableCreation.snapshot(own.file(), path, table.identity));
     }
 
     /**

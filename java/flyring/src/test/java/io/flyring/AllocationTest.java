@@ -296,7 +296,21 @@ class AllocationTest {
             assertNoBytes("get of text", i -> sum += texts.get((i & 1) == 0 ? "Müller" : "none", target, 0));
             assertNoBytes("get of bytes", i -> sum += bytes.get(key, target, 0));
             assertNoBytes("read", i -> sum += table.read(i & 511, value) == null ? 0 : 1);
+            assertNoBytes("read of text", i -> sum += texts.read("Müller", value) == null ? 0 : 1);
+            assertNoBytes("read of bytes", i -> sum += bytes.read(key, value) == null ? 0 : 1);
             assertNoBytes("an entry", i -> sum += entry.get(target, 0) + entry.version());
+            assertNoBytes("an entry's read", i -> sum += entry.read(value) == null ? 0 : 1);
+            try (TableWriter writer = texts.writer(); TableWriter other = bytes.writer()) {
+                assertNoBytes("put of text", i -> sum += writer.put("Müller", target, 0, 8));
+                assertNoBytes("put of bytes", i -> sum += other.put(key, array, 0, 8));
+                assertNoBytes("remove and insert of text", i -> {
+                    writer.remove("none");
+                    writer.put("none", target, 0, 8);
+                });
+            }
+            final int singles = 5000;
+            long single = allocated(i -> sum += table.put(i & 1023, target, 0, 48), singles);
+            assertTrue(single < singles * 1000L, "what the calls for the lock make, and no more: " + single);
             try (TableWriter writer = table.writer()) {
                 assertNoBytes("put", i -> sum += writer.put(i & 1023, target, 0, 40));
                 assertNoBytes("put by an entry", i -> sum += writer.put(entry, target, 0, 40));

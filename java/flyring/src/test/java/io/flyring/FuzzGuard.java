@@ -79,6 +79,24 @@ final class FuzzGuard implements ChannelFile.Mapper {
         }
     }
 
+    /** Opens a table, with every mapping between guards. */
+    static Table guarded(String path, OpenOptions options) {
+        ChannelFile file = ChannelFile.open(path, options.readOnly);
+        boolean done = false;
+        try {
+            TableHeader header = TableHeader.parse(file.read(0, Layout.HEADER_LENGTH), file.size(), path);
+            MAPPER.set(file, new FuzzGuard(file.size()));
+            done = true;
+            return new Table(TableFile.of(path, file, header), options);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        } finally {
+            if (!done) {
+                file.close();
+            }
+        }
+    }
+
     /** Makes all mappings inaccessible. */
     static void unmapAll() {
         for (; used > 0; used--) {

@@ -20,6 +20,8 @@ public final class FuzzMain {
      * the waits of channel.md 5.1 and 5.2.
      */
     private static final long HANG_NANOS = 20_000_000_000L;
+    /** Each so many inputs one is a table. */
+    private static final int TABLES = 4;
     private static final long MIX = 0x9E37_79B9_7F4A_7C15L;
 
     private static volatile long current;
@@ -49,21 +51,27 @@ public final class FuzzMain {
             StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
             ByteBuffer now = progress.map(FileChannel.MapMode.READ_WRITE, 0, Long.BYTES);
             FuzzDrive drive = new FuzzDrive(file);
+            FuzzTable table = new FuzzTable(folder, drive.counts);
             for (; done < inputs && System.nanoTime() < end; done++) {
                 current = first + done;
                 since = System.nanoTime();
                 now.putLong(0, current);
                 SplittableRandom random = new SplittableRandom(seed * MIX + current);
-                file.make(random);
                 try {
-                    drive.run(random);
-                    FuzzMutants.run(mutant, file);
+                    if (current % TABLES == 0) {
+                        table.run(random);
+                    } else {
+                        file.make(random);
+                        drive.run(random);
+                    }
+                    FuzzMutants.run(mutant, file, table);
                 } catch (Throwable e) {
                     System.out.println("finding: seed " + seed + " input " + current);
                     e.printStackTrace(System.out);
                     System.exit(1);
                 }
             }
+            table.close();
             double seconds = (System.nanoTime() - start) / 1e9;
             System.out.println(drive.counts);
             System.out.printf("%d inputs in %.1f s, %.0f a second, seed %d%n", done, seconds, done / seconds, seed);
@@ -85,7 +93,11 @@ public final class FuzzMain {
         "MessageTooLargeException", "worker", "job", "repeated job", "done", "released", "worker died", "ended false",
         "server", "client", "request", "repeated request", "answer", "item", "end of a stream", "answered later",
         "server died", "client died", "damaged", "completed", "failed", "ServerGoneException", "ExpiredException",
-        "ServiceErrorException", "CancelledException");
+        "ServiceErrorException", "CancelledException",
+        "table attached", "table attached read-only", "table value", "table entry", "table changed",
+        "table removed true", "table recovered", "table grow", "table handler threw", "table CorruptTableException",
+        "table NeedsRecoveryException", "table BusyException", "table NoSpaceException", "table SlotLostException",
+        "table CorruptHeaderException", "table TruncatedException", "table TimedOutException");
 
     private static void watch(long limit, Thread worker) {
         Thread thread = new Thread(() -> {

@@ -8,11 +8,12 @@ final class FuzzMutants {
     private FuzzMutants() {
     }
 
-    static void run(String name, FuzzFile file) throws InterruptedException {
+    static void run(String name, FuzzFile file, FuzzTable table) throws InterruptedException {
         switch (name) {
             case "" -> { }
             case "over-read" -> overRead(file);
             case "adopt" -> adopt(file);
+            case "table over-read" -> table.overRead();
             case "hang" -> Thread.sleep(Long.MAX_VALUE);
             case "other exception" -> throw new ArrayIndexOutOfBoundsException("seeded");
             default -> throw new IllegalArgumentException(name);
@@ -66,7 +67,7 @@ final class FuzzMutants {
     }
 
     /** Reads as the hot path does: by address, or through a buffer if that is not available. */
-    private static byte last(Memory data, int index) {
+    static byte last(Memory data, int index) {
         return data.readableAt() != 0 ? Raw.getByte(data.address() + index) : data.getByte(index);
     }
 }

@@ -67,7 +67,7 @@ class FuzzTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"over-read", "adopt"})
+    @ValueSource(strings = {"over-read", "adopt", "table over-read"})
     void aReadBeyondAMappingIsNoticed(String mutant) throws Exception {
         Run run = fuzz(1, 0, 5000, SECONDS, mutant);
         assertNotEquals(0, run.status, run.output);

@@ -72,7 +72,7 @@ class GoldenTest {
     }
 
     /** The bytes with changes applied: [[offset, hex], ...]. */
-    private static byte[] written(byte[] bytes, JsonArray changes) {
+    static byte[] written(byte[] bytes, JsonArray changes) {
         byte[] changed = bytes.clone();
         for (JsonElement change : changes) {
             byte[] part = HexFormat.of().parseHex(change.getAsJsonArray().get(1).getAsString());
@@ -142,7 +142,7 @@ class GoldenTest {
         }
     }
 
-    private static JsonObject json(String name) throws Exception {
+    static JsonObject json(String name) throws Exception {
         return JsonParser.parseString(Files.readString(Rings.spec("golden/" + name + ".json"))).getAsJsonObject();
     }
 
@@ -203,7 +203,7 @@ class GoldenTest {
         return options;
     }
 
-    private static Identity identity(JsonObject inject) {
+    static Identity identity(JsonObject inject) {
         long now = inject.get("now").getAsLong();
         return new Identity().channelId(UUID.fromString(inject.get("channel_id").getAsString()))
             .bootId(UUID.fromString(inject.get("boot_id").getAsString())).pid(inject.get("pid").getAsInt())

@@ -59,4 +59,19 @@ class StoreByStoreTest {
         lines.forEach(System.out::println);
         assertTrue(lines.size() > 25 && lines.get(lines.size() - 1).startsWith("done: "), lines.toString());
     }
+
+    @Test
+    void afterEachStoreATableHasTheSameBytesAsInCpp() throws Exception {
+        String states = System.getProperty("flyring.states");
+        if (states == null) {
+            abort("needs -Dflyring.states=FOLDER, which interop-tests/steps writes with --states");
+        }
+        List<String> lines = Stores.run(rings, StoreTableStates.class, states, rings.path("states.table"));
+        lines.forEach(System.out::println);
+        String last = lines.get(lines.size() - 1);
+        if (last.startsWith("none: ")) {
+            abort(last);
+        }
+        assertTrue(lines.size() > 18 && last.startsWith("done: "), lines.toString());
+    }
 }

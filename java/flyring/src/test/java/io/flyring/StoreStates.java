@@ -170,7 +170,7 @@ final class StoreStates {
         sequence = (int) channel.trailers().get(0).getLong(Layout.TRAILER_MESSAGES_BEGUN);
         prepare.run();
         same(name + " at the first mark", Files.readAllBytes(states.resolve(name + ".ring")), Files.readAllBytes(path));
-        List<byte[]> theirs = theirs(name);
+        List<byte[]> theirs = theirs(states, name);
         seen.clear();
         Stores.watch(() -> seen.add(read()));
         act.run();
@@ -190,6 +190,10 @@ final class StoreStates {
     }
 
     private byte[] read() {
+        return read(path);
+    }
+
+    static byte[] read(Path path) {
         try {
             return Files.readAllBytes(path);
         } catch (IOException e) {
@@ -197,7 +201,7 @@ final class StoreStates {
         }
     }
 
-    private List<byte[]> theirs(String name) throws IOException {
+    static List<byte[]> theirs(Path states, String name) throws IOException {
         List<byte[]> all = new ArrayList<>();
         all.add(Files.readAllBytes(states.resolve(name + ".ring")));
         for (String line : Files.readAllLines(states.resolve(name + ".stores"))) {
@@ -240,7 +244,7 @@ final class StoreStates {
         };
     }
 
-    private static List<byte[]> distinct(List<byte[]> all, Consumer<byte[]> mask) {
+    static List<byte[]> distinct(List<byte[]> all, Consumer<byte[]> mask) {
         List<byte[]> found = new ArrayList<>();
         for (byte[] each : all) {
             byte[] bytes = each.clone();
@@ -252,7 +256,7 @@ final class StoreStates {
         return found;
     }
 
-    private static void same(String what, byte[] expected, byte[] found) {
+    static void same(String what, byte[] expected, byte[] found) {
         int at = Arrays.mismatch(expected, found);
         if (at >= 0) {
             throw new IllegalStateException(what + ": byte " + at + " is " + found[at] + ", not " + expected[at]);

@@ -83,6 +83,7 @@ class TableHostileTest {
         assertThrows(BusyException.class, () -> get(1));
         assertTrue(System.nanoTime() - before >= 1_000_000);
         assertEquals(1, table.stats().busy());
+        assertEquals(1, corruptPut(1).cell(), "no other process writes, so it stays so");
         file.cell(1).putLongOpaque(file.cellAt(1) + body, -5);
         assertEquals(-1, get(1));
         file.cell(1).putLongOpaque(file.cellAt(1), -version);
@@ -130,13 +131,16 @@ class TableHostileTest {
             assertTrue(corruptPut(9).reason().startsWith("fresh is"));
         }
         control.putIntOpaque(Layout.TABLE_CONTROL_FRESH, 4);
-        for (int at : new int[] {Layout.TABLE_CONTROL_STAMP, Layout.TABLE_CONTROL_CHANGED}) {
-            long good = file.word(at);
-            for (long wrong : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE, (1L << 62) + 1}) {
-                file.word(at, wrong);
-                corruptPut(9);
-            }
-            file.word(at, good);
+        long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
+        for (long wrong : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE, (1L << 62) - 1}) {
+            file.word(Layout.TABLE_CONTROL_STAMP, wrong);
+            assertTrue(corruptPut(9).reason().startsWith("stamp is"));
+        }
+        file.word(Layout.TABLE_CONTROL_STAMP, stamp);
+        for (long wrong : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE}) {
+            file.word(Layout.TABLE_CONTROL_CHANGED, wrong);
+            TableTest.put(table, 1, "v1");
+            assertEquals(++stamp, table.version(), "the next change stores it");
         }
         assertEquals(2, get(1));
         TableTest.put(table, 9, "good again");

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
 
-/** Tables of another boot: recovery, clean closes, lost and torn pages; snapshots and growing. */
+/** Tables of another boot: recovery, clean closes, lost and torn pages. */
 class TableRecoveryTest {
     private static final int PAGE = 4096;
     private static final int SECTOR = 512;
@@ -61,23 +61,27 @@ class TableRecoveryTest {
                 TableTest.put(table, key, "v" + key);
             }
             table.remove(2);
+            TableFile.open(path(), new OpenOptions()).word(Layout.TABLE_CONTROL_GENERATION, 7); // copy 1 is current
             version = table.version();
         }
         boots++;
-        try (Table table = open(); Table reading = open()) {
+        List<Long> progress = new ArrayList<>();
+        try (Table table = Table.open(path(), new OpenOptions().identity(boot(boots))
+            .recoveryProgress((done, all) -> progress.add(done * 100 + all))); Table reading = open()) {
             for (Executable read : List.<Executable>of(() -> get(table, 1), () -> reading.entry(1), reading::size,
                 reading::version, () -> reading.forEach(item -> { }), () -> reading.snapshot(rings.path("s.table")),
                 () -> reading.waitChanged(1, Duration.ZERO))) {
                 assertEquals("needs-recovery", assertThrows(NeedsRecoveryException.class, read).code());
             }
-            List<Long> progress = new ArrayList<>();
-            table.onRecovery((done, all) -> progress.add(done * 100 + all));
             long next = TableTest.put(table, 7, "v7");
             assertEquals(List.of(8L, 808L), progress);
             assertEquals(version + (1L << 44) + 1, next >> 1);
             assertEquals("v1", get(reading, 1));
             assertNull(get(reading, 2));
             assertEquals(List.of(5L, 0L), List.of(reading.size(), reading.stats().damaged()));
+            TableFile file = TableFile.open(path(), new OpenOptions());
+            assertEquals(List.of(0L, 0L, 5L), List.of(file.generation(), file.word(Layout.TABLE_CONTROL_REBUILD),
+                file.word(Layout.TABLE_CONTROL_FILLED)), "a new index in copy 0");
             for (int key = 10; key < 13; key++) {
                 TableTest.put(table, key, "v" + key); // the freed cell, and the two that were never used
             }
@@ -246,74 +250,5 @@ class TableRecoveryTest {
             }
         }
         return mixed;
-    }
-
-    @Test
-    void aSnapshotIsAWholeTable() {
-        String copy = rings.path("copy.table");
-        try (Table table = create(TableTest.integer())) {
-            for (int key = 0; key < 6; key++) {
-                TableTest.put(table, key, "v" + key);
-            }
-            table.remove(0);
-            table.remove(3);
-            assertEquals(4, table.snapshot(copy));
-            try (TableWriter writer = table.writer()) {
-                TableTest.put(writer, 8, "v8");
-                assertEquals(5, writer.snapshot(copy));
-            }
-            assertThrows(IoException.class, () -> table.snapshot(rings.path("none/copy.table")));
-            try (Table other = Table.open(copy)) {
-                assertFalse(other.id().equals(table.id()));
-                assertEquals(List.of(5L, table.version()), List.of(other.size(), other.version()));
-                for (int key = 0; key < 9; key++) {
-                    assertEquals(get(table, key), get(other, key));
-                    Versioned versioned = table.getVersioned(key);
-                    assertEquals(versioned == null ? 0 : versioned.version(),
-                        versioned == null ? 0 : other.getVersioned(key).version());
-                }
-                assertEquals(table.version() + 1, TableTest.put(other, 1, "next") >> 1);
-            }
-            assertEquals(List.of("copy.table", "t.table"), rings.files());
-        }
-    }
-
-    @Test
-    void aTableThatGrowsKeepsItsKeysAndOthersFollow() throws Exception {
-        try (Table table = create(TableTest.integer()); Table other = open(); Table third = open()) {
-            long[] versions = new long[8];
-            for (int key = 0; key < 8; key++) {
-                versions[key] = TableTest.put(table, key, "v" + key);
-            }
-            Entry entry = other.entry(5);
-            Other<Long> waits = new Other<>(() -> third.waitChanged(5, versions[5], Duration.ofSeconds(10)));
-            assertEquals("capacity", assertThrows(InvalidArgumentException.class,
-                () -> table.grow(8, Duration.ZERO)).argument());
-            table.grow(100, Duration.ZERO);
-            assertEquals(List.of(100L, 8L), List.of(table.capacity(), table.size()));
-            Thread.sleep(2);
-            assertEquals(versions[5], entry.version());
-            assertEquals(List.of(100L, versions[7]), List.of(other.capacity(), other.getVersioned(7).version()));
-            long next = TableTest.put(other, 5, "v5, next");
-            assertEquals(table.version(), next >> 1);
-            assertEquals("v5, next", get(table, 5));
-            assertEquals(next, entry.version());
-            assertEquals(next, waits.result());
-            for (int key = 8; key < 100; key++) {
-                TableTest.put(third, key, "v" + key);
-            }
-            try (TableWriter writer = other.writer("feed")) {
-                writer.grow(200);
-                assertThrows(NoFreeSlotException.class, () -> third.writer());
-                assertEquals("feed", third.stats().writer());
-                TableTest.put(writer, 100, "v100");
-            }
-            assertEquals("v100", get(table, 100));
-            assertEquals(101, table.size());
-            assertEquals(List.of("t.table"), rings.files());
-        }
-        try (Table table = Table.openOrCreate(path(), TableTest.integer().identity(boot(boots)))) {
-            assertEquals("v100", get(table, 100));
-        }
     }
 }

@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
@@ -150,6 +151,9 @@ class TableTest {
             assertEquals(0, table.putIfAbsent("k", one, 0, 2));
             assertEquals(0, table.compareAndPut("k", first + 2, one, 0, 2));
             assertEquals(0, table.compareAndPut("k", 0, one, 0, 2));
+            assertEquals(2, table.put("k", "array".getBytes(StandardCharsets.UTF_8)) >> 1);
+            assertEquals("array", get(table, "k"));
+            first = table.put("k", new byte[0]);
             long second = table.compareAndPut("k", first, one, 1, 2);
             assertEquals("ne", get(table, "k"));
             Versioned got = table.getVersioned("k");
@@ -169,7 +173,7 @@ class TableTest {
             assertEquals(third, table.getVersioned("k").version());
             assertTrue(table.remove("k"));
             assertNull(get(table, "k"));
-            assertEquals(List.of(0L, 4L), List.of(table.size(), table.version()));
+            assertEquals(List.of(0L, 6L), List.of(table.size(), table.version()));
             assertTrue(table.compareAndPut("k", 0, one, 0, 3) > third, "a version is never used again");
         }
     }
@@ -310,7 +314,7 @@ class TableTest {
             TableWriter writer = table.writer("feed");
             assertEquals(1, writer.epoch());
             for (Executable refused : List.<Executable>of(other::writer, () -> other.writer("x", Duration.ofMillis(3)),
-                () -> other.put("k", one, 0, 1, NOW), () -> table.put("k", one, 0, 1, Duration.ofMillis(2)),
+                () -> other.put("k", one, 0, 1, NOW), () -> table.writer("x", Duration.ofMillis(2)),
                 () -> other.remove("k", NOW), () -> other.clear(NOW), () -> other.grow(100, NOW))) {
                 NoFreeSlotException error = assertThrows(NoFreeSlotException.class, refused);
                 assertEquals("writer", error.kind());
@@ -336,13 +340,151 @@ class TableTest {
     }
 
     @Test
+    void aSingleChangeBesideTheWriterOfThisProcessIsBusyAtOnce() throws Exception {
+        try (Table table = Table.create(path(), text())) {
+            put(table, "k", "1");
+            PayloadBuffer one = text("1");
+            TableWriter writer = table.writer("feed");
+            for (Executable refused : List.<Executable>of(() -> put(table, "k", "2"), () -> table.remove("k"),
+                () -> table.putIfAbsent("k", one, 0, 1), () -> table.update("k", value -> { }), table::clear,
+                () -> table.grow(100, Duration.ofHours(1)))) {
+                BusyException error = assertThrows(BusyException.class, refused);
+                assertTrue(error.getMessage().contains("has a writer open that was made from this very object: 'feed'"),
+                    error.getMessage());
+            }
+            put(writer, "k", "2");
+            writer.close();
+            put(table, "k", "3");
+            assertEquals("3", get(table, "k"));
+        }
+    }
+
+    @Test
+    void aHandlerMayNotChangeItsTable() {
+        try (Table table = Table.create(path(), text()); TableWriter writer = table.writer()) {
+            PayloadBuffer one = text("1");
+            put(writer, "k", "1");
+            for (Executable inside : List.<Executable>of(() -> put(table, "k", "2"), () -> put(writer, "k", "2"),
+                () -> table.remove("x"), () -> writer.remove("x"), () -> table.put(7, one, 0, 1), table::close,
+                writer::close, table::writer, table::clear, writer::clear, () -> writer.grow(100),
+                () -> table.grow(100, NOW),
+                () -> writer.snapshot(rings.path("s.table")), () -> table.close(true),
+                () -> writer.put(table.entry("k"), one, 0, 1))) {
+                assertTrue(writer.update("k", value -> {
+                    value.putByte(0, (byte) (value.getByte(0) + 1));
+                    assertThrows(ViewAliveException.class, inside);
+                    assertNull(get(table, "x"), "a read is allowed");
+                }) > 0);
+            }
+            assertEquals(Character.toString('1' + 15), get(table, "k"));
+        }
+        assertEquals(List.of("t.table"), rings.files());
+    }
+
+    @Test
+    void aReplacedTableIsReadOnAndTellsItsWriters() throws Exception {
+        try (Table table = Table.create(path(), text()); Table held = Table.open(path())) {
+            put(table, "k", "1");
+            try (TableWriter writer = held.writer(); Table next = Table.replace(path(), text())) {
+                Thread.sleep(2);
+                assertEquals("1", get(table, "k"));
+                assertEquals(List.of(1L, 1L), List.of(table.size(), held.version()));
+                table.forEach(item -> assertEquals("k", item.textKey()));
+                ChannelReplacedException error = assertThrows(ChannelReplacedException.class,
+                    () -> put(writer, "k", "2"));
+                assertEquals(next.id(), error.channelId());
+                put(writer, "k", "3"); // it was told once
+                assertEquals("3", get(table, "k"));
+                assertThrows(NoFreeSlotException.class, () -> table.put("k", text("4"), 0, 1, NOW));
+                writer.close();
+                for (int i = 0; i < 2; i++) {
+                    assertThrows(ChannelReplacedException.class, () -> table.put("k", text("4"), 0, 1, NOW));
+                    assertThrows(ChannelReplacedException.class, table::writer);
+                    assertThrows(ChannelReplacedException.class, () -> table.waitChanged(table.version(), NOW));
+                    assertThrows(ChannelReplacedException.class, () -> table.waitChanged("x", 0, NOW));
+                }
+                assertEquals(2, table.waitChanged(1, NOW), "it has changed");
+                assertNull(get(next, "k"));
+            }
+        }
+    }
+
+    @Test
+    void aSingleChangeStoresThatItsOwnerIsThereAndWakes() {
+        try (Table table = Table.create(path(), text());
+            Table quiet = Table.open(path(), new OpenOptions().wake(false))) {
+            TableFile file = TableFile.open(path(), new OpenOptions());
+            try (TableWriter writer = table.writer("feed")) {
+                assertEquals(List.of(0, 1L, 1L), slot(file));
+                assertEquals(1, writer.epoch());
+            }
+            assertEquals(List.of(1, 1L, 1L), slot(file));
+            put(quiet, "k", "1");
+            assertEquals(List.of(0, 0L, 2L), slot(file));
+            assertFalse(TableSlot.ownerWakes(file));
+            put(table, "k", "1");
+            assertEquals(List.of(0, 3L, 3L), slot(file));
+            assertTrue(TableSlot.ownerWakes(file));
+            quiet.writer("").close();
+            assertEquals(List.of(1, 0L, 4L), slot(file));
+            assertTrue(TableSlot.ownerWakes(file), "there is no owner");
+        }
+    }
+
+    private static List<Object> slot(TableFile file) {
+        int at = Layout.TABLE_CONTROL_SLOT;
+        return List.of(file.control.getInt(at + Layout.PUBLISHER_SLOT_CLOSED),
+            file.word(at + Layout.PUBLISHER_SLOT_WAKES), file.word(at + Layout.PUBLISHER_SLOT_EPOCH));
+    }
+
+    @Test
+    void statsTellWhoWritesAndWhatIsLeftToDo() {
+        try (Table table = Table.create(path(), text())) {
+            put(table, "a", "1");
+            TableFile file = TableFile.open(path(), new OpenOptions());
+            try (TableWriter writer = table.writer("feed")) {
+                put(writer, "b", "2");
+                TableStats stats = table.stats();
+                assertEquals(List.of(path(), table.id(), 8L, 2L, 2L, 16L, 2L, 0L), List.of(stats.path(), stats.id(),
+                    stats.capacity(), stats.size(), stats.version(), stats.entries(), stats.filled(),
+                    stats.rebuild()));
+                assertEquals(List.of(true, false, false, "feed", 2L, 0, false, false), List.of(stats.writing(),
+                    stats.closed(), stats.unfinished(), stats.writer(), stats.epoch(), stats.successor(),
+                    stats.needsRecovery(), stats.clean()));
+                assertEquals(ProcessHandle.current().pid(), stats.pid());
+                file.word(Layout.TABLE_CONTROL_INTENT, file.entry(0, file.home(1)));
+                file.word(Layout.TABLE_CONTROL_STAMP, 3);
+                assertFalse(table.stats().unfinished(), "its writer may finish it");
+            }
+            assertTrue(table.stats().closed());
+            assertTrue(table.stats().unfinished());
+            put(table, "a", "1");
+            assertFalse(table.stats().unfinished());
+            table.close(true);
+        }
+        try (Table table = Table.open(path(), new OpenOptions().identity(new Identity().bootId(new UUID(2, 6))))) {
+            assertTrue(table.stats().clean());
+            assertFalse(table.stats().needsRecovery());
+            TableFile.open(path(), new OpenOptions()).control.putInt(Layout.TABLE_CONTROL_CLEAN, 0);
+        }
+        try (Table table = Table.open(path(), new OpenOptions().identity(new Identity().bootId(new UUID(2, 6))))) {
+            assertTrue(table.stats().needsRecovery());
+            assertThrows(NeedsRecoveryException.class, table::size);
+        }
+    }
+
+    @Test
     void aWriterWhoseSlotWasTakenLosesIt() {
         try (Table table = Table.create(path(), text()); TableWriter writer = table.writer()) {
             put(writer, "k", "1");
             TableFile file = TableFile.open(path(), new OpenOptions());
             file.wordRelease(Layout.TABLE_CONTROL_SLOT + Layout.PUBLISHER_SLOT_EPOCH, 7);
-            assertThrows(SlotLostException.class, () -> put(writer, "k", "2"));
+            for (Executable change : List.<Executable>of(() -> put(writer, "k", "2"), () -> writer.grow(100),
+                writer::clear, () -> writer.snapshot(rings.path("s.table")))) {
+                assertThrows(SlotLostException.class, change);
+            }
             assertEquals("1", get(table, "k"));
+            assertEquals(List.of("t.table"), rings.files());
         }
     }
 

@@ -19,6 +19,11 @@ abstract class Contender implements AutoCloseable {
     void connect() {
     }
 
+    /** What {@link #connect} found out, as further members of the answer. */
+    String found() {
+        return "";
+    }
+
     /** Sends the message with this tag, waiting for room. */
     abstract void send(long tag);
 

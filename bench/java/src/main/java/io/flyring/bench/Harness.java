@@ -42,7 +42,7 @@ final class Harness {
             String[] words = line.split(" ");
             if (line.equals("connect")) {
                 contender.connect();
-                say("{\"connected\": true}");
+                say("{\"connected\": true" + contender.found() + "}");
             } else if (words.length == 3 && words[0].equals("turn") && setup.scenario == Setup.Scenario.IDLE) {
                 role.slice(false);
                 say("{\"probes\": [], \"slices\": []}");

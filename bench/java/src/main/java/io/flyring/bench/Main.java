@@ -55,6 +55,11 @@ public final class Main {
             case "flyring-batch" -> new FlyringBatch(setup, messages);
             case "flyring-queue" -> new FlyringQueue(setup, messages);
             case "flyring-service" -> new FlyringService(setup, messages);
+            case "flyring-table" -> new FlyringTable(setup, messages);
+            case "flyring-table-entry" -> new FlyringTable.Entries(setup, messages);
+            case "chronicle-map" -> new ChronicleTable(setup, messages);
+            case "flyring-table-server" -> new FlyringServer(setup, messages);
+            case "heap-map" -> new HeapMap(setup, messages);
             case "raw-line" -> new RawLine(setup, messages);
             case "varhandle-cas-counter" -> new CasCounter(setup);
             case "agrona-onetoone-write" -> new AgronaOneToOneWrite(setup, messages);

@@ -30,6 +30,12 @@ abstract class Role extends Receiver {
         if (setup.scenario == Setup.Scenario.IDLE) {
             return new Idle(setup, contender);
         }
+        if (setup.scenario == Setup.Scenario.MAP) {
+            if (contender instanceof MapContender map) {
+                return new MapUser(setup, map);
+            }
+            throw new IllegalArgumentException("cannot: " + setup.contender + ": it is no map");
+        }
         if (setup.scenario == Setup.Scenario.JOBS) {
             return setup.producer() ? new JobSender(setup, contender) : new JobWorker(setup, contender);
         }

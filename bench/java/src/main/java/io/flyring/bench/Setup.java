@@ -9,7 +9,7 @@ import java.util.Map;
 final class Setup {
     enum Side { A, B, A2, B2 }
 
-    enum Scenario { RTT, SCHEDULE, STREAM, IDLE, JOBS, BURST }
+    enum Scenario { RTT, SCHEDULE, STREAM, IDLE, JOBS, BURST, MAP }
 
     String contender = "";
     Side side = Side.A;

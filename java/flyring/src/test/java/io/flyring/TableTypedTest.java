@@ -16,7 +16,7 @@ import prices.PriceUpdateEncoder;
 import prices.Side;
 
 /** Tables whose values are messages of a schema. */
-class TypedTableTest {
+class TableTypedTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
