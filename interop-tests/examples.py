@@ -19,7 +19,7 @@ import readme
 import routing as keys
 from examples_build import BUILD, EXAMPLES, LANGUAGES, ROOT, commands
 from examples_key_value import free_port, key_value, wait_for_port
-from examples_streams import PATIENCE, channel_folder, images, market_data, order_gateway
+from examples_streams import PATIENCE, channel_folder, images, market_data, mesh_member, order_gateway
 from examples_tables import latest_prices
 
 
@@ -263,7 +263,18 @@ def run_page(suite: readme.Suite, example: str) -> None:
 
 def main() -> int:
     suite = readme.Suite()
-    for test in (waiting, queue, routing, pricer, market_data, order_gateway, images, latest_prices, key_value):
+    for test in (
+        waiting,
+        queue,
+        routing,
+        pricer,
+        market_data,
+        order_gateway,
+        images,
+        mesh_member,
+        latest_prices,
+        key_value,
+    ):
         for language in LANGUAGES:
             suite.says(f"{test.__name__} in {language}", test(language))
     suite.says("as many keys for each inbox", keys.even_keys())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples of examples/ whose programs stream to each other in mixed languages: market data, order gateway, images."""
+"""Examples of examples/ whose programs stream to each other in mixed languages: market data, order gateway,
+images, and members of a mesh."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -162,4 +164,54 @@ def images(camera: str) -> str | None:
             return f"the viewer in {language} saw images {numbers}"
         if pauses[language] > 0 and int(told[2]) == 0:
             return f"the viewer in {language} skipped nothing: {lines}"
+    return None
+
+
+def mesh_member(stopped: str) -> str | None:
+    """Members in all languages. One is stopped, goes on, and is killed; the monitor says which one. Another one
+    leaves."""
+    names = dict(zip(LANGUAGES, ("feed", "pricer", "risk"), strict=True))
+    leaving = other(stopped)
+    with programs_of("mesh-member") as programs:
+        members = {
+            language: programs.start(language, name, 4 if language == leaving else PATIENCE)
+            for language, name in names.items()
+        }
+        for language, member in members.items():
+            if (line := first_line(member)) != f"{names[language]} is process {member.pid}":
+                return f"the member in {language} printed {line}"
+        command = [sys.executable, "-u", "-m", "flyring.cli", "monitor", "--mesh", "mesh", "--hiccup", "0"]
+        command += ["--repeat", "0", "--interval", "0.2", "--threshold", "200", "--seconds", str(PATIENCE)]
+        programs.commands["monitor"] = command
+        monitor = programs.start("monitor")
+        assert monitor.stdout is not None
+        seen: list[str] = []
+
+        def monitor_says(pattern: str) -> bool:
+            """Reads lines of the monitor until one is as wanted. False: it has ended."""
+            for line in seen:
+                if re.search(pattern, line):
+                    return True
+            for line in monitor.stdout or ():
+                seen.append(line.rstrip())
+                if re.search(pattern, line):
+                    return True
+            return False
+
+        who = rf"{names[stopped]} of mesh \(pid {members[stopped].pid}\)"
+        for step, wanted in (
+            (None, f"wake.{names[stopped]} "),
+            (signal.SIGSTOP, f"STOPPED {who}: no beat for .* the process is STOPPED"),
+            (signal.SIGCONT, f"BEATS {who} again, after .*; it was stopped"),
+            (signal.SIGKILL, f"DEAD {who}"),
+            (None, f"LEFT {names[leaving]} of mesh"),
+        ):
+            if step is not None:
+                members[stopped].send_signal(step)
+            if not monitor_says(wanted):
+                return f"the monitor did not print {wanted}: {seen}"
+        if lines := [line for line in seen if re.search(r"(STOPPED|DEAD) ", line) and names[stopped] not in line]:
+            return f"the monitor accused others than {names[stopped]}: {lines}"
+        if (lines := printed(members[leaving])) != [f"{names[leaving]} leaves after some beats"]:
+            return f"the member in {leaving} printed {lines}"
     return None
