@@ -183,6 +183,7 @@ def test_freed_cell_has_no_old_body() -> None:
             pass
         assert old_seqs(table) == [0]
         table._memory.store64(at, walk.version(0) ^ 1)
+        assert [rule for rule in broken_rules(table) if "its old body has seq" in rule]
     with next_boot() as table:
         with table.writer():
             pass

@@ -11,6 +11,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ from conftest import Child, in_child
 from flyring import (
     ClosedError,
     FlyringError,
+    InvalidArgumentError,
     NoFreeSlotError,
     SlotLostError,
     Table,
@@ -502,6 +504,47 @@ def test_writers_and_entries_cannot_be_pickled_or_copied() -> None:
                 pickle.dumps(one)
             with pytest.raises(TypeError):
                 copying.copy(one)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12, a buffer is not Python code")
+def test_buffer_that_closes_the_table_is_harmless() -> None:
+    class Key:
+        def __buffer__(self, flags: int) -> memoryview:
+            table.close()
+            return memoryview(b"a")
+
+    key: Any = Key()
+    uses: list[Callable[[], object]] = [
+        lambda: table.get(key),
+        lambda: table[key],
+        lambda: key in table,
+        lambda: table.read(key, bytes),
+        lambda: table.get_versioned(key),
+        lambda: table.put(key, b""),
+        lambda: table.put(b"a", key),
+        lambda: table.remove(key),
+        lambda: table.update(key, lambda value: None),
+        lambda: table.wait_changed(key, 1, timeout=0),
+        lambda: writer.put(key, b""),
+        lambda: writer.put(b"a", key),
+        lambda: writer.remove(key),
+        lambda: own.put(key),
+        lambda: table.entry(key),
+    ]
+    for number, use in enumerate(uses):
+        with Table.replace("t", capacity=4, key="bytes", value_bytes=8) as table:
+            table[b"a"] = b"1"
+            if number < 10:
+                with pytest.raises((ClosedError, InvalidArgumentError)):
+                    use()
+                continue
+            writer = table.writer()
+            entry = writer.entry(b"a")
+            assert entry is not None
+            own = entry
+            with pytest.raises((ClosedError, InvalidArgumentError, TypeError)):
+                use()
+            writer.close()
 
 
 def test_python_code_between_check_and_use_is_harmless() -> None:
