@@ -143,9 +143,9 @@ final class TableLook {
                 return false;
             }
             if (seq == v) {
-                final int keyLength = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH); // read 3
+                final int keyLength = memory.getIntAcquire(at + Layout.TABLE_CELL_KEY_LENGTH); // read 3
                 final boolean same = key.is(memory, at + Layout.TABLE_CELL_KEY, keyLength);
-                final int size = memory.getIntOpaque(body + Layout.TABLE_BODY_LENGTH);
+                final int size = memory.getIntAcquire(body + Layout.TABLE_BODY_LENGTH);
                 if (same && size >= 0 && size <= file.header.valueBytes) {
                     take(file, cell, memory, body + Layout.TABLE_BODY_VALUE, size);
                 }
@@ -234,7 +234,7 @@ final class TableLook {
                 return false;
             }
             if (seq == v) {
-                final int keyLength = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH); // read 3
+                final int keyLength = memory.getIntAcquire(at + Layout.TABLE_CELL_KEY_LENGTH); // read 3
                 final int size = memory.getIntOpaque(body + Layout.TABLE_BODY_LENGTH);
                 final boolean valid = file.header.validKey(keyLength);
                 if (valid && size >= 0 && size <= file.header.valueBytes) {
