@@ -3,11 +3,17 @@
 pairs.py."""
 
 import itertools
+import json
 import os
+import pathlib
+import signal
 import struct
+import subprocess
+import sys
 import time
 
-from driver import both
+from cases_typed import TYPED, flyring
+from driver import Refused, both
 from harness import above, after, equal, refused, shorten, true, Wrong
 from stream import message
 
@@ -69,6 +75,14 @@ def seen_alike(name, *peers):
     return first
 
 
+def same_stats(name, *peers, **expected):
+    """Compares the stats that the peers find, and some of their fields with what is expected."""
+    stats = [peer.call("stats", table=name)["stats"] for peer in peers]
+    for peer, other in zip(peers, stats):
+        equal(f"{peer.label}: stats", other, stats[0])
+    equal("stats", {field: stats[0][field] for field in expected}, expected)
+
+
 def verbs(run, first, second, third):
     """Each verb, by turns in two languages, with each type of keys; what the third one reads."""
     a, b, c = run.peer(first, 1), run.peer(second, 2), run.peer(third, 3)
@@ -113,9 +127,7 @@ def verbs(run, first, second, third):
         size = len(seen_alike(name, a, b, c))
         equal("clear", b.call("clear", table=name)["removed"], size)
         equal("empty", seen_alike(name, a, b, c), {})
-        stats = [peer.call("stats", table=name)["stats"] for peer in (a, b, c)]
-        equal("stats", stats[1:], [stats[0]] * 2)
-        equal("nothing", (stats[0]["size"], stats[0]["writer"], stats[0]["damaged"]), (0, None, 0))
+        same_stats(name, a, b, c, size=0, writing=False, unfinished=False, damaged=0)
 
 
 def held(run, owner, other, reader):
@@ -137,8 +149,7 @@ def held(run, owner, other, reader):
     ):
         answer = refused("no-free-slot", b, op, table=name, **fields)
         equal(f"{op}: carried", [answer.get(f) for f in ("kind", "slots", "owners")], ["writer", 1, owners])
-    for peer in (a, b, c):
-        equal("writer", peer.call("stats", table=name)["stats"]["writer"], {"name": "feed", "pid": a.pid})
+    same_stats(name, a, b, c, writing=True, writer="feed", pid=a.pid, epoch=1)
     version = a.call("put", writer=name, key="k", value="01")["version"]
     equal("a put", get(b, name, "k"), ("01", version))
     c.call("entry", table=name, entry=name, key="k")
@@ -371,6 +382,78 @@ def at_once(run, writer, reader, third):
         equal("the last values", left, expected if kind == "integer" else {f"key-{k}": v for k, v in expected.items()})
 
 
+def many_checks(run, language):
+    """put_many makes the values of PEER.md, under its keys. get_many finds a value that is not whole, that of another
+    key, one that is shorter, and a key that is gone; it ends at its time."""
+    a, b = run.peer(language, 1), run.peer(language, 2)
+    named = {"integer": lambda k: k, "text": lambda k: f"key-{k}", "bytes": lambda k: k.to_bytes(8, "little").hex()}
+    for kind, key in named.items():
+        name = attach(run, a, b, key=kind, capacity=20)
+        done = told(a, "put_many", table=name, first=5, count=30, remove=4, **MANY)
+        expected, removed = simulated(30, 4, MANY, first=5)
+        equal("counts", (done["count"], done["removed"]), (30, removed))
+        equal(
+            "keys and values", {k: v for k, (v, _) in items(b, name).items()}, {key(k): v for k, v in expected.items()}
+        )
+        for k in range(20):
+            a.call("put", table=name, key=key(k), value=message(7, k, 8, 48, numbered=True)[1].hex())
+        for how in ("get", "read", "entry", "each", "wait", "mix"):
+            reads = told(b, "get_many", table=name, how=how, seconds=0.01, **MANY)
+            above(f"{how}: reads", reads["reads"], 19)
+            equal(f"{how}: absent, busy", (reads["absent"], reads["busy"]), (0, 0))
+            answer = refused("timeout", b, "get_many", table=name, how=how, seconds=0.01, until=10**6, **MANY)
+            for k, wrong in (
+                (3, message(7, 23, 8, 48, numbered=True)[1][:-1] + b"\x99"),
+                (3, message(8, 23, 8, 48, numbered=True)[1]),
+                (3, message(7, 4, 8, 48, numbered=True)[1]),
+                (3, b"\x03"),
+            ):
+                right = get(a, name, key(k))[0]
+                a.call("put", table=name, key=key(k), value=wrong.hex())
+                answer = refused("mismatch", b, "get_many", table=name, how=how, seconds=0.1, **MANY)
+                true("the key, and what is wrong", "key" in answer and answer.get("what"), answer)
+                a.call("put", table=name, key=key(k), value=right)
+            b.send("get_many", table=name, how=how, seconds=5, **MANY)
+            time.sleep(0.02)
+            a.call("remove", table=name, key=key(3))
+            try:
+                raise Wrong(f"{how}: a removed key was not found: {b.receive()}")
+            except Refused as e:
+                equal(f"{how}: {e}", (e.code, e.answer.get("key")), ("mismatch", 3))
+            reads = told(b, "get_many", table=name, how=how, seconds=0.01, removes=True, **MANY)
+            above(f"{how}: absent", reads["absent"] + (how == "each"), 0)
+            a.call("put", table=name, key=key(3), value=message(7, 3, 8, 48, numbered=True)[1].hex())
+
+
+def versions_back(run, language):
+    """get_many finds a version that falls back, and a version with two values (by stores into the file)."""
+    a, b = run.peer(language, 1), run.peer(language, 2)
+    for what in ("behind", "two puts"):
+        name = attach(run, a, b, key="integer", capacity=20)
+        a.call("put_many", table=name, count=60, **MANY)  # two values in each cell
+        version = get(a, name, 0)[1]
+        b.send("get_many", table=name, seconds=5, **MANY)
+        time.sleep(0.05)
+        os.kill(b.pid, signal.SIGSTOP)
+        with open(path_of(run, name), "r+b") as file:  # key 0 lies in cell 0
+            stride = struct.unpack("<q", os.pread(file.fileno(), 8, 96))[0]
+            cells = struct.unpack("<q", os.pread(file.fileno(), 8, 136))[0]
+            body = [cells + 64 + n * (stride - 64) // 2 for n in (0, 1)]
+            if what == "behind":
+                old = struct.unpack("<q", os.pread(file.fileno(), 8, body[1 - (version & 1)]))[0]
+                os.pwrite(file.fileno(), struct.pack("<q", old), cells)
+            else:
+                value = message(7, 20, 8, 48, numbered=True)[1]
+                put = struct.pack("<qiI", version, len(value), 0) + value
+                os.pwrite(file.fileno(), put, body[version & 1])
+        os.kill(b.pid, signal.SIGCONT)
+        try:
+            raise Wrong(f"{what}: not found: {b.receive()}")
+        except Refused as e:
+            equal(f"{what}: {e}", (e.code, e.answer.get("key")), ("mismatch", 0))
+            true(what, what in e.answer["what"] or what == "two puts" and "not whole" in e.answer["what"], e.answer)
+
+
 def two_writers(run, first, second, reader):
     """Two occasional writers of two languages, by single puts, and a reader: each change has its own number."""
     a, b, c = run.peer(first, 1), run.peer(second, 2), run.peer(reader, 3)
@@ -385,8 +468,51 @@ def two_writers(run, first, second, reader):
         true(f"the last value of one of them under {key}", value in (mine[key], others[key]), shorten(value))
 
 
+MAKE = """
+import json, sys
+from flyring import Table
+from flyring.sbe import Schema
+golden = json.load(open(sys.argv[1]))
+Table.create(
+    sys.argv[2], capacity=10, key="text", schema=Schema.parse(golden["create"]["schema"]), message="PriceUpdate"
+).close()
+"""
+
+
+def typed(run, first, second):
+    """Values that are typed messages: the bytes of one language are the fields that `flyring table` shows, and those
+    that it puts come as bytes to the other one."""
+    a, b = run.peer(first, 1), run.peer(second, 2)
+    golden = json.loads(pathlib.Path(f"{TYPED}.json").read_text(encoding="utf-8"))
+    offered = [o["data"] for o in golden["operations"] if o["op"] == "offer"]
+    prices = [(t["body"], data) for t, data in zip(golden["typed"], offered) if t["message"] == "PriceUpdate"]
+    prices = [(body, data) for body, data in prices if len(data) == 2 * 70]
+    true("messages", len(prices) > 1, golden["typed"])
+    name = run.name("typed")
+    path = str(path_of(run, name))
+    made = subprocess.run([sys.executable, "-c", MAKE, f"{TYPED}.json", path], capture_output=True, text=True)
+    equal(f"status ({made.stderr[-300:]})", made.returncode, 0)
+    for peer in (a, b):
+        peer.call("open", table=name, name=name)
+    equal("the longest value", b.call("info", table=name)["value_bytes"], 70)
+    for n, (body, data) in enumerate(prices):
+        a.call("put", table=name, key=f"k{n}", value=data)
+        equal("bytes", get(b, name, f"k{n}")[0], data)
+        out, status, words = flyring("table", "get", path, f"k{n}")
+        equal(f"status: {words}", status, 0)
+        line = json.loads(out)
+        equal("fields", line["message"], body)
+        line["key"] = "copy"
+        _, status, words = flyring("table", "load", path, given=json.dumps(line) + "\n")
+        equal(f"status: {words}", status, 0)
+        equal("bytes of the fields", get(b, name, "copy")[0], data)
+
+
 def tests(languages):
     """Yields (title, function, arguments) of every test."""
+    for language in languages:
+        yield f"{language}: what put_many puts and get_many finds in a table", many_checks, language
+        yield f"{language}: get_many finds versions of a table that fall back", versions_back, language
     for a, b in itertools.product(languages, repeat=2):
         c = after(languages, b, 1 if a != b else 2)
         yield f"table: {a} and {b} change, {c} reads", verbs, a, b, c
@@ -396,4 +522,6 @@ def tests(languages):
         yield f"table: {a} makes {b} and {c} read during rebuilds", rebuilt, a, b, c
         yield f"table: {b} may only read what {a} writes", read_only, a, b
         yield f"table: {a} writes while {b} and {c} read", at_once, a, b, c
+        if b == after(languages, a):
+            yield f"table: typed values of {a}, {b} reads", typed, a, b
         yield f"table: single puts of {a} and {b}, {c} reads", two_writers, a, b, c

@@ -82,6 +82,8 @@ class Watch:
 class Pair:
     """Two peers with a ring in each direction."""
 
+    ASLEEP = 0, 0  # ns that each looks before it sleeps, in `begin`: both sleep for each message
+
     def __init__(self, run, first, second):
         self.run = run
         self.peers = a, b = run.peer(first, 1), run.peer(second, 2)
@@ -124,6 +126,18 @@ class Pair:
         late, longest = sum(a["late"] for a in answers), max(a["longest"] for a in answers)
         return answers[0]["seconds"], late, longest
 
+    def spins(self, random_, way):
+        """Yields how long each of the two spins before it sleeps, in ns. `way`: a message's time when both sleep, in
+        ns."""
+        while True:
+            yield 0, 0
+            yield from ((0, AWAKE), (AWAKE, 0)) * 2  # fast, and without a membarrier most wake-ups are lost here
+            yield random_.randrange(2 * way), random_.randrange(2 * way)
+
+    def waits(self, spins):
+        """Returns for how many of the two messages of a round a process begins to sleep."""
+        return spins.count(0)
+
     def switches(self):
         return sum(thread.switches() for thread in self.threads)
 
@@ -133,6 +147,7 @@ class Changes(Pair):
     change, or for a key that is absent."""
 
     HOW = ("key", "table", "absent")
+    ASLEEP = 60_000, 60_000  # ns that each is busy, so that the other one sleeps
 
     def __init__(self, run, first, second):
         self.run, self.turn = run, 0
@@ -149,14 +164,25 @@ class Changes(Pair):
     def file(self):
         return TableFile(self.path)
 
-    def begin(self, count, *spins):
+    def begin(self, count, *pauses):
         a, b = self.peers
         self.turn += 1
         a.call("clear", table=self.name)
         how = self.HOW[self.turn % len(self.HOW)]
         fields = {"table": self.name, "count": count, "late": LATE, "seconds": 60, "how": how}
-        b.send("ping_pong", put="pong", get="ping", spin=spins[1], **fields)
-        a.send("ping_pong", put="ping", get="pong", spin=spins[0], first=True, **fields)
+        b.send("ping_pong", put="pong", get="ping", pause=pauses[1], **fields)
+        a.send("ping_pong", put="ping", get="pong", pause=pauses[0], first=True, **fields)
+
+    def spins(self, random_, _):
+        """Yields how long each of the two is busy before it answers, in ns. In most runs that is about as long as the
+        other one looks before it sleeps (20 us), so that the answer comes while it falls asleep."""
+        while True:
+            yield self.ASLEEP
+            for _ in range(3):
+                yield random_.randrange(5_000, 40_000), random_.randrange(5_000, 40_000)
+
+    def waits(self, pauses):
+        return 2 if pauses == self.ASLEEP else 1
 
 
 class Calls(Pair):
@@ -191,20 +217,12 @@ class Calls(Pair):
 WORDS = {Pair: "", Calls: ", calls", Changes: ", table"}
 
 
-def spins(random_, way):
-    """Yields how long each of the two spins before it sleeps, in ns. `way`: a message's time when both sleep, in ns."""
-    while True:
-        yield 0, 0
-        yield from ((0, AWAKE), (AWAKE, 0)) * 2  # fast, and without a membarrier most wake-ups are lost here
-        yield random_.randrange(2 * way), random_.randrange(2 * way)
-
-
 def planted(pair):
     """Clears the word `asleep` again and again, until both peers sleep until the cap."""
     with Watch(*pair.threads) as watch, pair.file() as file:
         for ring in (0, 1) if isinstance(file, File) else ():
             true("slots whose owners wake", file.wakes("publisher", ring) > 0, file.wakes("publisher", ring))
-        pair.begin(2000, 0, 0)
+        pair.begin(2000, *pair.ASLEEP)
         late = time.monotonic() + 10
         while not watch.lost and time.monotonic() < late:
             for _ in range(50):
@@ -221,18 +239,18 @@ def no_wake_up_is_lost(run, first, second, wanted, seed, kind=Pair):
     with kind(run, first, second) as pair:
         planted(pair)
         with Watch(*pair.threads) as watch:
-            warm, _, _ = pair.play(MESSAGES, 0, 0)  # warms Java and Python up, too
-            for both in spins(random_, max(1000, int(warm * 1e9 / MESSAGES / 2))):
+            warm, _, _ = pair.play(MESSAGES, *pair.ASLEEP)  # warms Java and Python up, too
+            for both in pair.spins(random_, max(1000, int(warm * 1e9 / MESSAGES / 2))):
                 before = pair.switches()
                 seconds, late, most = pair.play(MESSAGES, *both)
                 if watch.lost:
-                    text = f"looking for {both} ns before sleep: {late} messages late, the longest {most / 1e6:.1f} ms"
+                    text = f"looking or busy for {both} ns: {late} messages late, the longest {most / 1e6:.1f} ms"
                     raise Wrong(f"expected every sleeper to be woken; both slept with a message there, {text}")
                 if late:
                     again += 1
                     true(f"at most {MOST_AGAIN} requests that the machine spoils", again <= MOST_AGAIN, again)
                     continue
-                waits, slept = waits + MESSAGES * both.count(0), slept + pair.switches() - before
+                waits, slept = waits + MESSAGES * pair.waits(both), slept + pair.switches() - before
                 messages, total, longest = messages + 2 * MESSAGES, total + seconds, max(longest, most)
                 if waits >= wanted:
                     true("they sleep", slept > waits // 100, slept)

@@ -77,6 +77,7 @@ def test_a_rule_that_is_wrong_is_noticed(tmp_path: Path) -> None:
         ("flyring_publisher_blocked_seconds > 2", "flyring_publisher_blocked_seconds > 200"),
         ('flyring_subscriber_state="live"} == 1', 'flyring_subscriber_state="away"} == 1'),
         ("flyring_service_up == 0", "flyring_service_up == 1"),
+        ("changes(flyring_table_owners_total[5m]) == 0", "changes(flyring_table_owners_total[5m]) >= 0"),
     ]
     shutil.copy(TESTS, tmp_path)
     for before, after in changes:
@@ -86,9 +87,13 @@ def test_a_rule_that_is_wrong_is_noticed(tmp_path: Path) -> None:
 
 
 def test_promtool_accepts_the_older_format(folder: Path) -> None:
-    with flyring.Channel.create("ticks", "broadcast", capacity=4096, counters=2) as channel:
+    with (
+        flyring.Channel.create("ticks", "broadcast", capacity=4096, counters=2) as channel,
+        flyring.Table.create("prices", capacity=2, key="text", value_bytes=8) as table,
+    ):
         publisher, reader = channel.publisher("feed"), channel.subscriber("dash")
         channel.counters().allocate("lost dash")
+        table["a"] = b"1"
         target = folder / "flyring.prom"
         subprocess.run([sys.executable, "-m", "flyring.cli", "metrics", "--textfile", str(target)], check=True)
         with target.open() as text:

@@ -93,6 +93,7 @@ class MapRunner {
           filled_(setup.client() ? keys("keys") : std::vector<std::int64_t>()),
           map_(setup) {
         if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
+        if (!setup.client()) at_ = sequence_.size() / 2;  // a writer does not bring the reader's next keys into the cache
     }
 
     void run() {
@@ -121,6 +122,7 @@ class MapRunner {
   private:
     static constexpr unsigned ended = 0;   // the word that counts the slices that side a has ended
     static constexpr unsigned filled = 1;  // the word that is 1 when the map is filled
+    static constexpr unsigned begun = 2;   // the word that counts the slices in which the writer beside has begun
 
     std::vector<std::int64_t> keys(const char* name) const {
         std::ifstream file(setup_.path(name), std::ios::binary | std::ios::ate);
@@ -164,6 +166,8 @@ class MapRunner {
     std::string slice() {
         const auto wanted = std::min(static_cast<std::uint64_t>(rate_ * setup_.time_slice), last_ * 4);
         const auto n = std::max<std::uint64_t>(64, wanted);
+        while (beside_ && page_.get(begun) <= slices_) {
+        }
         const std::int64_t start = bench_now();
         if (asks_) {
             ask(n);
@@ -225,10 +229,11 @@ class MapRunner {
         const std::int64_t start = bench_now();
         std::uint64_t n = 0;
         ++slices_;
-        while (page_.get(ended) < slices_) {
+        do {
             put(64);
             n += 64;
-        }
+            if (n == 64) page_.set(begun, slices_);
+        } while (page_.get(ended) < slices_);
         return result(n, bench_now() - start);
     }
 

@@ -312,8 +312,7 @@ def slices_of(
         sent = [r["count"] for r in received]
         if table.scenario == "map" and "beside" in contender.options:
             puts = [r["count"] for r in replies["b"]["slices"]]
-            # The first slices of a warm-up are so short that they may end before the writer has begun.
-            if len(puts) != asked or number > 0 and not all(puts):
+            if len(puts) != asked or not all(puts):
                 raise Failure("the writer beside the reader wrote nothing")
     if len(received) != asked or len(probes) != asked + 1:
         raise Failure(f"{asked} slices asked for, answered {len(received)} and {len(probes)} probes")

@@ -73,7 +73,6 @@ def test_a_writer_beside_must_write(catalogue: Catalogue) -> None:
     table, contender = catalogue.tables["table-beside-1m"], catalogue.contenders["cpp/flyring-table-beside"]
     ((slice_, _),) = slices_of(table, contender, 1, 1, answers(64), [1.0, 1.0], 0)
     assert (slice_.count, slice_.ns) == (640, 6400)
-    assert slices_of(table, contender, 0, 1, answers(0), [1.0, 1.0], 0)  # the warm-up begins with short slices
     with pytest.raises(Failure, match="wrote nothing"):
         slices_of(table, contender, 1, 1, answers(0), [1.0, 1.0], 0)
 
@@ -168,8 +167,7 @@ def test_maps_of_each_language(catalogue: Catalogue, name: str, table: str) -> N
     assert contender in catalogue.of_table(catalogue.tables[table])
     replies, size = small(catalogue, table, contender)
     assert all(s["count"] >= 64 and s["ns"] > 0 for s in replies["a"]["slices"]) and len(replies["a"]["slices"]) == 3
-    puts = [s["count"] for s in replies["b"]["slices"]]
-    assert len(puts) == (3 if "beside" in name else 0) and ("beside" not in name or sum(puts) > 0)
+    assert [s["count"] > 0 for s in replies["b"]["slices"]] == ([True] * 3 if "beside" in name else [])
     if name == "cpp/flyring-table":
         assert 200 < size < 240
 

@@ -17,7 +17,8 @@ from harness import FACTOR, WORD, BenchError, Runner, Setup
 
 CHUNK = 256
 VALUE = struct.Struct("<6Q")
-ENDED, FILLED = 0, words.LINE  # the words of the page: slices that side a has ended; whether the map is filled
+# The words of the page: slices that side a has ended; whether the map is filled; slices that the writer beside has begun.
+ENDED, FILLED, BEGUN = 0, words.LINE, 2 * words.LINE
 clock = time.perf_counter_ns
 
 
@@ -109,6 +110,9 @@ class MapRunner(Runner):
         if self.puts or self.writes_beside and not self.setup.producer:
             self.values = [value_of(key, 1 + i) for i, key in enumerate(self.sequence)]
             self.handles: list[Any] = self.sequence
+            half = len(self.sequence) // 2  # a writer does not bring the reader's next keys into the cache
+            pairs = list(zip(self.sequence, self.values, strict=True))
+            self.pairs = itertools.cycle(pairs[half:] + pairs[:half])
         else:
             self.handles = self.map.handles(self.sequence)
 
@@ -118,6 +122,8 @@ class MapRunner(Runner):
                 self.serve()
             return self.write_beside() if self.writes_beside else None
         n = -(-self.count(False) // CHUNK) * CHUNK
+        while self.writes_beside and self.page[BEGUN] <= self.slices:
+            pass
         ns = self.put(n) if self.puts else self.get(n)
         self.ran(n, ns)
         self.slices += 1
@@ -175,11 +181,13 @@ class MapRunner(Runner):
         put, page = self.map.putter(), self.page
         self.slices += 1
         start, count = clock(), 0
-        pairs = itertools.cycle(zip(self.sequence, self.values, strict=True))
+        pairs = self.pairs
         while page[ENDED] < self.slices:
             for key, value in itertools.islice(pairs, 64):
                 put(key, value)
             count += 64
+            if count == 64:
+                page[BEGUN] = self.slices
         return {"kind": "mean", "count": count, "ns": clock() - start}
 
 

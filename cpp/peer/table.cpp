@@ -51,6 +51,37 @@ flyring::TableOptions table_options(const Json& request) {
     return made;
 }
 
+template <typename Stats>
+auto stats_json(const Stats& stats, int) -> decltype(Json(stats.unfinished)) {
+    return {{"path", stats.path},
+            {"id", uuid_text(stats.id)},
+            {"capacity", stats.capacity},
+            {"size", stats.size},
+            {"version", stats.version},
+            {"entries", stats.entries},
+            {"filled", stats.filled},
+            {"rebuild", stats.rebuild},
+            {"writing", stats.writing},
+            {"closed", stats.closed},
+            {"unfinished", stats.unfinished},
+            {"writer", stats.writer},
+            {"pid", stats.pid},
+            {"attached_at", stats.attached_at},
+            {"epoch", stats.epoch},
+            {"successor", stats.successor},
+            {"needs_recovery", stats.needs_recovery},
+            {"clean", stats.clean},
+            {"damaged", stats.damaged},
+            {"busy", stats.busy}};
+}
+template <typename Stats>
+Json stats_json(const Stats& stats, long) {
+    return {{"capacity", stats.capacity}, {"size", stats.size},          {"entries", stats.entries},
+            {"filled", stats.filled},     {"rebuild", stats.rebuild},    {"writing", stats.written},
+            {"pid", stats.writer.pid},    {"writer", stats.writer.name}, {"damaged", stats.damaged},
+            {"busy", stats.busy}};
+}
+
 }  // namespace
 
 flyring::Table& Peer::table_of(const Json& request) {
@@ -102,17 +133,7 @@ Json Peer::table_info(const Json& request) {
 }
 
 Json Peer::table_stats(const Json& request) {
-    const flyring::TableStats stats = table_of(request).stats();
-    const Json writer = stats.written ? Json{{"name", stats.writer.name}, {"pid", stats.writer.pid}} : Json(nullptr);
-    return {{"stats",
-             {{"capacity", stats.capacity},
-              {"size", stats.size},
-              {"filled", stats.filled},
-              {"entries", stats.entries},
-              {"rebuilding", stats.rebuild != 0},
-              {"writer", writer},
-              {"damaged", stats.damaged},
-              {"busy", stats.busy}}}};
+    return {{"stats", stats_json(table_of(request).stats(), 0)}};
 }
 
 void Peer::close_table(const Json& request) {

@@ -278,20 +278,21 @@ Json ping_pong(flyring::Table& table, const Json& request) {
     std::uint64_t late = 0;
     std::int64_t seen = 0;
     const auto left = [&] { return std::chrono::nanoseconds(std::max<std::int64_t>(0, end - now())); };
+    const std::int64_t pause = request.value("pause", std::int64_t{0});
     const auto send = [&](std::uint64_t number) {
+        for (const std::int64_t busy_until = pause > 0 ? now() + pause : 0; pause > 0 && now() < busy_until;) {
+            // As if it worked for its answer.
+        }
         const Ball ball{number, now()};
         with_key(table.key_type(), request.at("put"), [&](const flyring::Key& key) {
             return table.put(key, flyring::Bytes(reinterpret_cast<const std::byte*>(&ball), sizeof ball), left());
         });
     };
-    const std::int64_t spin = request.value("spin", std::int64_t{0});
     const auto await = [&](const flyring::Key& key) -> flyring::Versioned {
-        const std::int64_t awake_until = spin > 0 ? now() + spin : 0;
         for (;;) {
             const std::int64_t before = table.version();
             const auto got = table.get_versioned(key);
             if (got && got->version != seen) return *got;
-            if (spin > 0 && now() < awake_until) continue;
             if (how == "table") {
                 (void)table.wait_changed(before, left());
             } else {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in a queue or a service, in one of the three bindings, each with the name of the test that must find it.
+"""Mistakes in a queue, a service or a table, in one of the three bindings, each with the name of the test that must find it.
 mutants.py runs them. The test runs on a copy of the binding: gtest for C++ (or a scenario of ../steps), JUnit, pytest
 (or a scenario of ../steps)."""
 
@@ -84,6 +84,24 @@ NAMED = {
             "    request->answered = true;\n    remove_from_hand(request); /* 4 */",
             "    server_send(self, side, request, status, 0, bytes, length, type);\n"
             "    request->answered = true;\n    remove_from_hand(request);",
+        ),
+    ),
+    "C++ table: a dead writer's cell is not freed": Named(
+        "golden_table: GoldenTable.the_next_owner_goes_on_after_a_writer_that_died_in_each_step",
+        "table_changes.hpp",
+        ("if (free != number + 1 && number < view_.fresh()) this->free(number);", "(void)free;"),
+    ),
+    "Java table: a change wakes no process that waits for the table": Named(
+        "TableWaitingTest#aSleeperIsWokenAndDoesNotWaitForTheCap",
+        "TableChange.java",
+        ("            data.wake(1);\n", ""),
+    ),
+    "Python table: a freed cell keeps its old body": Named(
+        "test_table_recovery.py::test_freed_cell_has_no_old_body",
+        "core/table_change.c",
+        (
+            "STORE64_RELAXED(body_at(map, at, ~version) + TABLE_BODY_SEQ, 0);",
+            "(void)at, (void)version;",
         ),
     ),
     "Python service: a client that lives is retired": Named(

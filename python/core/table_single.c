@@ -46,7 +46,8 @@ static int lock_slot(Table *self, int64_t timeout)
     }
 }
 
-/* What the slot's new owner does before the epoch: it follows a grown table, and recovers after another boot (take 2).
+/* What the slot's new owner does before the epoch, rarely: it follows a grown table, recovers after another boot, and
+   clears `clean` (take 2). Other threads run meanwhile.
    1 done, 0 the table is another one now, -1 an exception. */
 static int prepare(Table *self)
 {
@@ -98,7 +99,8 @@ bool single_begin(Table *self, int64_t timeout, table_change *change)
             table_call(self, "_raise_no_free_slot");
             return false;
         }
-        bool special = !self->renewed || table_has_successor(self);
+        bool special =
+            !self->renewed || table_has_successor(self) || LOAD32_RELAXED(self->map.control + TABLE_CONTROL_CLEAN) != 0;
         int prepared = UNLIKELY(special) ? prepare(self) : 1;
         if (prepared == 1)
             break;

@@ -150,13 +150,13 @@ bool table_look(Table *self, int64_t *next_look, const char *method)
 {
     if (now_ns() < *next_look)
         return true;
-    *next_look = now_ns() + LOOK_NS;
+    __atomic_store_n(next_look, now_ns() + LOOK_NS, __ATOMIC_RELAXED); /* waits read it without the GIL */
     return table_call(self, method) && table_is_open(self);
 }
 
 bool table_no_handler(const Table *self, bool others)
 {
-    if (LIKELY(self->handler == 0))
+    if (LIKELY(self->handler == 0) || (self->memory != NULL && self->memory->forked))
         return true;
     if (self->handler == PyThread_get_thread_ident()) {
         raise_error("ViewAliveError", "(s)",
@@ -310,7 +310,9 @@ static PyObject *table_read_in_place(Table *self, PyObject *const *args, Py_ssiz
     }
     if (!table_usable(self) || !key_given(self, args[0], &key))
         return NULL;
-    PyObject *result = table_read_with(self, &key.key, &cell, args[1]);
+    /* Getting the buffer may have run Python code. */
+    PyObject *result =
+        key.view.obj == NULL || table_is_open(self) ? table_read_with(self, &key.key, &cell, args[1]) : NULL;
     key_done(&key);
     return result;
 }
@@ -324,7 +326,10 @@ static PyObject *table_scan(Table *self, PyObject *number)
     uint8_t key[TABLE_MAX_KEY_BYTES];
     if ((cell == -1 && PyErr_Occurred()) || !table_usable(self) || (list = PyList_New(0)) == NULL)
         return NULL;
-    for (int64_t fresh = table_fresh(&self->map); cell >= 0 && bytes < SCAN_BYTES; cell++) {
+    table_map map = self->map; /* a garbage collection may run Python code, which closes the table */
+    Memory *memory = self->memory;
+    memory_use(memory);
+    for (int64_t fresh = table_fresh(&map); cell >= 0 && bytes < SCAN_BYTES; cell++) {
         table_reading reading = reading_bytes(&value);
         reading.key = key;
         if (cell >= fresh) {
@@ -332,25 +337,27 @@ static PyObject *table_scan(Table *self, PyObject *number)
             continue;
         }
         bytes += 64;
-        if (!cell_is_usable(&self->map, cell))
+        if (!cell_is_usable(&map, cell))
             continue;
-        table_result result = table_read(&self->map, cell, NULL, &reading);
+        table_result result = table_read(&map, cell, NULL, &reading);
         if (result == TABLE_ABSENT) {
             Py_XDECREF(value);
             continue;
         }
         PyObject *one = result != TABLE_FOUND ? table_raise(self, result, &reading)
-                                              : Py_BuildValue("NOL", key_object(&self->map, key, reading.key_length),
-                                                              value, (long long)reading.version);
+                                              : Py_BuildValue("NOL", key_object(&map, key, reading.key_length), value,
+                                                              (long long)reading.version);
         Py_XDECREF(value);
         if (one == NULL || PyList_Append(list, one) < 0) {
             Py_XDECREF(one);
             Py_DECREF(list);
+            memory_unuse(memory);
             return NULL;
         }
         Py_DECREF(one);
         bytes += reading.length;
     }
+    memory_unuse(memory);
     return Py_BuildValue("LN", (long long)cell, list);
 }
 
@@ -425,6 +432,16 @@ static PyObject *table_busy(Table *self, void *ignored)
     return PyLong_FromLongLong(self->busy);
 }
 
+static int table_set_busy(Table *self, PyObject *value, void *ignored)
+{
+    (void)ignored;
+    int64_t busy = value == NULL ? 0 : PyLong_AsLongLong(value);
+    if (busy == -1 && PyErr_Occurred())
+        return -1;
+    self->busy = busy;
+    return 0;
+}
+
 static PyMethodDef methods[] = {
     {"get", KEYWORDS(table_get),
      "get($self, /, key, default=None)\n--\n\nReturns a copy of the key's value, or ``default`` if it is absent."},
@@ -469,7 +486,7 @@ static PyGetSetDef getters[] = {
     {"closed", (getter)table_is_closed, NULL, "True after ``close``, and in a forked child process.", NULL},
     {"_ready", (getter)table_is_ready, (setter)table_set_ready, NULL, NULL},
     {"_renewed", (getter)table_is_renewed, (setter)table_set_renewed, NULL, NULL},
-    {"_busy", (getter)table_busy, NULL, NULL, NULL},
+    {"_busy", (getter)table_busy, (setter)table_set_busy, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -11,7 +11,7 @@ static bool is_changed(void *context)
     if (UNLIKELY(__atomic_load_n(&sight->table->closed, __ATOMIC_RELAXED)))
         return true;
     if (UNLIKELY(LOAD32_RELAXED(sight->map.control + TABLE_CONTROL_SUCCESSOR) != 0) &&
-        now_ns() >= sight->table->next_look) /* channel.md 6.16, 4 */
+        now_ns() >= __atomic_load_n(&sight->table->next_look, __ATOMIC_RELAXED)) /* channel.md 6.16, 4 */
         return true;
     if (sight->cell != NULL)
         return LOAD64_ACQUIRE(sight->cell + TABLE_CELL_VERSION) != sight->version; /* pairs with write 5 */

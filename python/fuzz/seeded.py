@@ -25,7 +25,12 @@ MISTAKES = (
         "*length >= RECORD_HEADER_LENGTH && offset + worker_record_size(self, *length) <= self->base.capacity",
         "*length >= RECORD_HEADER_LENGTH",
     ),  # queue.md 5, 7
-    ("table", "table_read.c", "length >= 0 && length <= map->value_bytes)) {", "length >= 0)) {"),  # table.md 6, read 3
+    (
+        "table",
+        "table_reading.h",
+        "length >= 0 && length <= map->value_bytes)) {",
+        "length >= 0)) {",
+    ),  # table.md 6, read 3
     ("table", "table_change.c", "top > fresh || fresh > map->cells || !cell_is_usable(map, top - 1)", "false"),  # 10
 )
 SECONDS = 60

@@ -7,6 +7,7 @@ import contextlib
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -77,11 +78,8 @@ class Tables:
         }
 
     def table_stats(self, request: Request) -> Answer:
-        stats = self.tables[request["table"]].stats()
-        names = ("capacity", "size", "filled", "entries", "damaged", "busy")
-        writer = {"name": stats.writer, "pid": stats.pid} if stats.writing else None
-        more = {"rebuilding": stats.rebuild != 0, "writer": writer}
-        return {"stats": {name: getattr(stats, name) for name in names} | more}
+        stats = asdict(self.tables[request["table"]].stats())
+        return {"stats": stats | {"id": str(stats["id"])}}
 
     def close_table(self, request: Request) -> None:
         if "writer" in request:
@@ -257,22 +255,25 @@ class Tables:
         count, first, late_from = request["count"], request.get("first", False), request.get("late", 50_000_000)
         start = time.monotonic()
         end = start + request.get("seconds", 60)
-        clock, longest, late, seen, spin = time.monotonic_ns, 0, 0, 0, request.get("spin", 0)
+        clock, longest, late, seen, pause = time.monotonic_ns, 0, 0, 0, request.get("pause", 0)
 
         def left() -> float:
             return max(0.0, end - time.monotonic())
 
+        def send(number: int) -> None:
+            busy_until = clock() + pause
+            while pause and clock() < busy_until:
+                pass  # as if it worked for its answer
+            table.put(put, BALL.pack(number, clock()), left())
+
         for number in range(count):
             if first:
-                table.put(put, BALL.pack(number, clock()), left())
-            awake_until = clock() + spin
+                send(number)
             while True:
                 before = table.version
                 got = table.get_versioned(get)
                 if got is not None and got[1] != seen:
                     break
-                if spin and clock() < awake_until:
-                    continue
                 if how == "table":
                     table.wait_changed(before, timeout=left())
                 else:
@@ -287,7 +288,7 @@ class Tables:
             if how == "absent":
                 table.remove(get, left())
             if not first:
-                table.put(put, BALL.pack(number, clock()), left())
+                send(number)
         return {"count": count, "seconds": time.monotonic() - start, "longest": longest, "late": late}
 
 

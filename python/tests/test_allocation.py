@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flyring import Channel, Message
+from flyring import Channel, Message, Table
 
 MESSAGE = bytes(range(32))
 POSITION = sys.getsizeof(1 << 40)  # the int that offer returns
@@ -88,3 +88,20 @@ def test_jobs_allocate_their_objects_only() -> None:
 def test_the_measurement_sees_a_seeded_allocation() -> None:
     assert peak(lambda: len(bytes(1000))) >= 1000
     assert peak(lambda: None) == 0
+
+
+def test_reading_a_table_allocates_the_value_only() -> None:
+    with Table.create("t", capacity=16, key="integer", value_bytes=64) as table, table.writer() as writer:
+        writer.put(5, MESSAGE)
+        entry, own = table.entry(5), writer.entry(5)
+        assert entry is not None
+        assert own is not None
+        value = sys.getsizeof(MESSAGE)
+        assert 0 < peak(entry.get) <= value + 16
+        assert 0 < peak(lambda: table.get(5)) <= value + 16
+        assert 0 < peak(lambda: table[5]) <= value + 16
+        assert peak(lambda: table.get(6)) == 0
+        assert peak(lambda: 5 in table) == 0
+        assert peak(lambda: own.put(MESSAGE)) <= POSITION
+        assert peak(lambda: writer.put(5, MESSAGE)) <= POSITION
+        assert peak(lambda: entry.version) <= POSITION

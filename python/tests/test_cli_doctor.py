@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Child
-from flyring import Channel, __version__
+from flyring import Channel, Table, __version__, layout
 from flyring.cli import main
 from flyring.cli.doctor import Check, checks, doctor
 from flyring.cli.doctor_machine import Machine
+from flyring.table_file import CONTROL
 
 
 def found(folder: object, machine: Machine | None = None) -> dict[str, list[Check]]:
@@ -244,3 +245,25 @@ def test_status_1_only_if_a_line_is_bad(folder: Path, capsys: pytest.CaptureFixt
 
     assert doctor(str(folder), False, Old()) == 0
     assert "note  membarrier" in capsys.readouterr().out
+
+
+def test_tables(folder: Path) -> None:
+    with Table.create("t", capacity=2, key="text", value_bytes=8, checked=True) as table:
+        table["a"] = b"1"
+        assert [(one.verdict, one.what) for one in found(folder)["tables"]] == [("ok", "1, without leftovers")]
+        table["b"] = b"2"
+        assert "flyring table grow t 4" in first(folder, "table").do
+        del table["b"]
+        stamp = CONTROL + layout.TABLE_CONTROL_STAMP
+        table._memory.store64(stamp, table.version + 1)
+        assert "died within a change" in first(folder, "table").what
+        table["a"] = b"2"
+        assert "table" not in found(folder)
+        table._memory.write(CONTROL + layout.TABLE_CONTROL_BOOT_ID, bytes(16))
+        told = first(folder, "table")
+        assert (told.verdict, "needs recovery" in told.what, told.do) == ("note", True, "flyring table check t")
+    with Table.replace("t", capacity=2, key="text", value_bytes=8) as table:
+        table._memory.write(CONTROL + layout.TABLE_CONTROL_BOOT_ID, bytes(16))
+        assert "flyring table rm t" in first(folder, "table").do
+    (folder / "t.table").write_bytes(b"nonsense")
+    assert first(folder, "table").verdict == "BAD"

@@ -19,7 +19,8 @@ from conftest import Child
 from flyring import Channel, Heartbeat
 from flyring.cli import main
 from flyring.cli.top import TITLES, arranged, recent, table_lines
-from flyring.cli.top_model import Model, Row, rate_text
+from flyring.cli.top_model import Model, rate_text
+from flyring.cli.top_row import Row
 from flyring.stats import Look, Stats
 
 CONTAINER = r"(?:, container [0-9a-f]+)?"

@@ -214,7 +214,7 @@ def test_the_next_owner_takes_over_the_dead(path: Path) -> None:
             actor.end()
 
 
-def refusal(data: bytes) -> str:
+def refusal(data: bytes | bytearray) -> str:
     Path(golden_path()).write_bytes(data)
     try:
         Table.open("golden").close()

@@ -23,9 +23,10 @@ from prometheus_client import Metric, parser
 from prometheus_client.openmetrics import parser as openmetrics
 
 from conftest import SPEC, Child, fill
-from flyring import BackPressuredError, Channel, Heartbeat, unlink
+from flyring import BackPressuredError, Channel, Heartbeat, Table, layout, unlink
 from flyring.cli import main
 from flyring.cli.families import METRICS
+from flyring.table_file import CONTROL
 from queues import queue, take
 from waits import until
 
@@ -251,6 +252,59 @@ def test_heartbeats(scrape: Callable[..., Page]) -> None:
         assert not [name for name, _ in page.samples if "application" in name]
 
 
+def test_a_table(scrape: Callable[..., Page]) -> None:
+    with Table.create("t", capacity=8, key="text", value_bytes=8) as table, Channel.create("c", "inbox"):
+        table["a"] = b"1"
+        table["b"] = b"2"
+        del table["b"]
+        with table.writer("feed") as writer:
+            writer.put("a", b"3")
+            page = scrape()
+            assert page("table_writer_up", table="t") == 1
+            assert page.labels("table_writer_info", table="t") == {
+                "table": "t",
+                "name": "feed",
+                "pid": str(os.getpid()),
+            }
+        page = scrape("t")
+        assert page("channel_up", channel="c") is None
+        assert page.labels("table_info", table="t")["id"] == str(table.id)
+        for name, value in {
+            "up": 1,
+            "keys": 1,
+            "capacity": 8,
+            "changes_total": 4,
+            "owners_total": 4,
+            "writer_up": 0,
+            "writer_closed": 1,
+            "unfinished": 0,
+            "needs_recovery": 0,
+            "damaged_values": 0,
+            "replaced": 0,
+        }.items():
+            assert page(f"table_{name}", table="t") == value, name
+        memory = table._memory
+        memory.store64(CONTROL + layout.TABLE_CONTROL_STAMP, 9)
+        memory.store64(CONTROL + layout.TABLE_CONTROL_DAMAGED, 3)
+        memory.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 2)
+        memory.write(CONTROL + layout.TABLE_CONTROL_BOOT_ID, bytes(16))
+        page = scrape()
+        for name, value in {"unfinished": 1, "damaged_values": 3, "replaced": 2, "needs_recovery": 1}.items():
+            assert page(f"table_{name}", table="t") == value, name
+        assert (page("channel_up", channel="c"), page("table_up", table="t")) == (1, 1)
+
+
+def test_tables_that_are_missing_or_not_valid(scrape: Callable[..., Page], folder: Path) -> None:
+    Table.create("good", capacity=8, key="text", value_bytes=8).close()
+    (folder / "bad.table").write_bytes(b"something else")
+    page = scrape(status=1)
+    assert [page("table_up", table=name) for name in ("good", "bad", "none")] == [1, 0, None]
+    path = str(folder / "good.table")
+    assert scrape(path)("table_up", table=path) == 1
+    missing = str(folder / "none.table")
+    assert scrape(missing, status=1)("table_up", table=missing) == 0
+
+
 def test_channels_that_are_missing_or_not_valid(
     scrape: Callable[..., Page], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -397,6 +451,8 @@ def test_names_and_labels_are_those_of_the_page() -> None:
         "flyring_publisher": ("name", "pid"),
         "flyring_subscriber": ("name", "pid"),
         "flyring_heartbeat": ("name", "pid"),
+        "flyring_table": ("id",),
+        "flyring_table_writer": ("name", "pid"),
         "flyring_publisher_state": ("flyring_publisher_state",),
         "flyring_subscriber_state": ("flyring_subscriber_state",),
     }

@@ -15,6 +15,7 @@ import pytest
 from conftest import Child
 from flyring import (
     ChannelReplacedError,
+    ClosedError,
     FlyringError,
     InvalidArgumentError,
     NoFreeSlotError,
@@ -22,6 +23,7 @@ from flyring import (
     layout,
 )
 from flyring._identity import Identity
+from flyring.table_base import TableWalk
 from flyring.table_check import Walk, broken_rules
 from test_table_waiting import LONG, later, version_of
 
@@ -261,3 +263,51 @@ def test_snapshot_has_the_stamp_of_its_table_and_a_time_of_its_own(table: Table)
         assert copy.version == copy._memory.load64(CONTROL + layout.TABLE_CONTROL_STAMP) == table.version
         assert copy.header.created_at > table.header.created_at
         assert (len(copy), copy.stats().clean) == (0, True)
+
+
+def test_walk_goes_on_in_the_file_in_which_it_began(table: Table) -> None:
+    """A grown file has its cells in another order: no key is met twice or missed."""
+    with Table.create("w", capacity=9000, key="integer", value_bytes=200) as big, Table.open("w") as other:
+        with other.writer() as writer:
+            for key in range(9000):
+                writer.put(key, bytes(200))
+            for key in range(4500):  # so that the others move to the front
+                writer.remove(key)
+        walk = iter(big.items())
+        seen = [next(walk)[0] for _ in range(10)]
+        other.grow(10_000)
+        assert len(big) == 4500
+        assert big.capacity == 10_000
+        other[9999] = b"new"
+        seen += [key for key, _ in walk]
+        assert seen == [*range(4500, 9000)]
+        assert len(list(big)) == 4501
+        walk = iter(big.items())
+        next(walk)
+        big.close()
+        with pytest.raises(ClosedError):
+            list(walk)
+
+
+def test_snapshot_while_the_table_grows(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Table.create("w", capacity=9000, key="integer", value_bytes=200) as big, Table.open("w") as other:
+        with other.writer() as writer:
+            for key in range(9000):
+                writer.put(key, bytes(200))
+            for key in range(4500):
+                writer.remove(key)
+        real, grown = TableWalk._copy, []
+
+        def copy(self: TableWalk, to: Table, cell: int) -> int:
+            if cell > 0 and not grown:
+                grown.append(cell)
+                other.grow(10_000)
+                assert big.version == other.version
+            return real(self, to, cell)
+
+        monkeypatch.setattr(TableWalk, "_copy", copy)
+        assert big.snapshot("s") == 4500
+        assert grown
+        with Table.open("s") as snapshot:
+            assert sorted(snapshot) == [*range(4500, 9000)]
+            assert [*broken_rules(snapshot)] == []

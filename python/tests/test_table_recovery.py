@@ -183,6 +183,7 @@ def test_freed_cell_has_no_old_body() -> None:
             pass
         assert old_seqs(table) == [0]
         table._memory.store64(at, walk.version(0) ^ 1)
+        assert [rule for rule in broken_rules(table) if "its old body has seq" in rule]
     with next_boot() as table:
         with table.writer():
             pass
@@ -220,6 +221,20 @@ def test_torn_bodies() -> None:
         }
         assert table.stats().damaged == 1
         assert [*broken_rules(table)] == []
+
+
+def test_warning_of_damage_that_is_an_error_comes_after_the_recovery() -> None:
+    with made() as table:
+        table["a"] = b"1"
+        table["b"] = b"2"
+        damage(table, "a", 0)
+    with next_boot() as table:
+        with warnings.catch_warnings(), pytest.raises(RuntimeWarning, match="1 of 20"):
+            warnings.simplefilter("error")
+            table["c"] = b"3"
+        assert dict(table) == {"b": b"2"}
+        table["c"] = b"3"
+        assert table.stats().damaged == 1
 
 
 def test_two_cells_of_one_key() -> None:

@@ -11,6 +11,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import uuid
@@ -25,127 +26,21 @@ from conftest import Child, in_child
 from flyring import (
     ClosedError,
     FlyringError,
+    InvalidArgumentError,
     NoFreeSlotError,
     SlotLostError,
     Table,
     TimedOutError,
     TwoThreadsError,
     layout,
+    table_path,
 )
-from flyring._core import xxhash64
 from flyring._identity import Identity
-from flyring.table_check import Walk, broken_rules
+from flyring.table_check import broken_rules
+from tables import DyingWriter, die_at
 from test_survivors import descriptors, interrupted, quick_collections  # noqa: F401
 
 CONTROL = layout.HEADER_LENGTH
-
-
-class DyingWriter:
-    """Does the steps of spec/table.md 3, 5 and 7 from Python, and yields after each store, so that the writer can die
-    there. It is written from the page alone, without the core."""
-
-    def __init__(self, table: Table) -> None:
-        self.header, self.memory = table.header, table._memory
-        self.walk = Walk(table.header, table._memory)
-
-    def word(self, offset: int) -> int:
-        return self.memory.load64(CONTROL + offset)
-
-    def set64(self, at: int, value: int) -> Iterator[None]:
-        self.memory.store64(at, value - 2**64 if value >= 2**63 else value)
-        yield
-
-    def set32(self, at: int, value: int) -> Iterator[None]:
-        self.memory.store32(at, value - 2**32 if value >= 2**31 else value)
-        yield
-
-    def control(self, offset: int, value: int) -> Iterator[None]:
-        yield from self.set64(CONTROL + offset, value)
-
-    def write(self, cell: int, key: bytes | None, value: bytes | None) -> Iterator[None]:
-        walk = self.walk
-        stamp = self.word(layout.TABLE_CONTROL_STAMP) + 1
-        yield from self.control(layout.TABLE_CONTROL_STAMP, stamp)
-        version = stamp << 1 | 1 - (walk.version(cell) & 1)
-        body = walk.body(cell, version & 1)
-        yield from self.set64(body + layout.TABLE_BODY_SEQ, 0)
-        if key is not None:
-            yield from self.set32(walk.at(cell) + layout.TABLE_CELL_KEY_LENGTH, len(key))
-            self.memory.write(walk.at(cell) + layout.TABLE_CELL_KEY, key)
-            yield
-        if value is not None:
-            half = len(value) // 2
-            self.memory.write(body + layout.TABLE_BODY_VALUE, value[:half])
-            yield
-            self.memory.write(body + layout.TABLE_BODY_VALUE + half, value[half:])
-            yield
-        yield from self.set32(body + layout.TABLE_BODY_LENGTH, -1 if value is None else len(value))
-        yield from self.set64(body + layout.TABLE_BODY_SEQ, version)
-        yield from self.set64(walk.at(cell) + layout.TABLE_CELL_VERSION, version)
-
-    def copies(self) -> list[int]:
-        current = self.word(layout.TABLE_CONTROL_GENERATION) & 1
-        moves = self.word(layout.TABLE_CONTROL_REBUILD) > self.header.entries
-        return [current, 1 - current] if moves else [current]
-
-    def entry_address(self, copy: int, at: int) -> int:
-        return self.header.index_offset + copy * self.header.index_stride + 8 * at
-
-    def changed(self) -> Iterator[None]:
-        yield from self.control(layout.TABLE_CONTROL_CHANGED, self.word(layout.TABLE_CONTROL_STAMP))
-
-    def put(self, key: bytes, value: bytes) -> Iterator[None]:
-        for cell in range(self.header.cells):
-            if self.walk.length(cell) >= 0 and self.walk.key(cell) == key:
-                yield from self.write(cell, None, value)
-                yield from self.changed()
-                return
-        yield from self.insert(key, value)
-
-    def insert(self, key: bytes, value: bytes) -> Iterator[None]:
-        size, top = self.word(layout.TABLE_CONTROL_SIZE), self.memory.load32(CONTROL + layout.TABLE_CONTROL_TOP)
-        cell = top - 1 if top else self.memory.load32(CONTROL + layout.TABLE_CONTROL_FRESH)
-        entry = (xxhash64(key) >> 32) << 32 | cell + 1
-        yield from self.control(layout.TABLE_CONTROL_INTENT_SIZE, size + 1)
-        yield from self.control(layout.TABLE_CONTROL_INTENT, entry)
-        if top:
-            below = self.memory.load32(self.walk.at(cell) + layout.TABLE_CELL_NEXT)
-            yield from self.set32(CONTROL + layout.TABLE_CONTROL_TOP, below)
-        else:
-            yield from self.set32(CONTROL + layout.TABLE_CONTROL_FRESH, cell + 1)
-        for copy in self.copies():
-            index, at = self.walk.index(copy), (entry >> 32) * self.header.entries >> 32
-            while index[at] not in (0, layout.TABLE_TOMBSTONE):
-                at = (at + 1) % self.header.entries
-            if index[at] == 0:
-                name = layout.TABLE_CONTROL_FILLED_OTHER if copy else layout.TABLE_CONTROL_FILLED
-                yield from self.control(name, self.word(name) + 1)
-            yield from self.set64(self.entry_address(copy, at), entry)
-        yield from self.write(cell, key, value)
-        yield from self.changed()
-        yield from self.control(layout.TABLE_CONTROL_SIZE, size + 1)
-        yield from self.control(layout.TABLE_CONTROL_INTENT, 0)
-
-    def remove(self, key: bytes) -> Iterator[None]:
-        (cell,) = (c for c in range(self.header.cells) if self.walk.length(c) >= 0 and self.walk.key(c) == key)
-        size, entry = self.word(layout.TABLE_CONTROL_SIZE), (xxhash64(key) >> 32) << 32 | cell + 1
-        yield from self.control(layout.TABLE_CONTROL_INTENT_SIZE, size)
-        yield from self.control(layout.TABLE_CONTROL_INTENT, entry)
-        yield from self.write(cell, None, None)
-        for copy in self.copies():
-            for at in self.walk.places(self.walk.index(copy), entry):
-                yield from self.set64(self.entry_address(copy, at), layout.TABLE_TOMBSTONE)
-        top = self.memory.load32(CONTROL + layout.TABLE_CONTROL_TOP)
-        yield from self.set32(self.walk.at(cell) + layout.TABLE_CELL_NEXT, top)
-        yield from self.set32(CONTROL + layout.TABLE_CONTROL_TOP, cell + 1)
-        yield from self.changed()
-        yield from self.control(layout.TABLE_CONTROL_SIZE, size - 1)
-        yield from self.control(layout.TABLE_CONTROL_INTENT, 0)
-
-
-def die_at(steps: Iterator[None], store: int) -> bool:
-    """Does the first stores. Returns whether the change ended before."""
-    return all(next(steps, steps) is None for _ in range(store))
 
 
 CHANGES: dict[str, tuple[Callable[[DyingWriter], Iterator[None]], str, bytes | None, bytes | None]] = {
@@ -308,6 +203,14 @@ def test_exception_in_a_signal_handler_leaves_the_slot_free() -> None:
 
 
 # In this process
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    with Table.create("t", capacity=16, key="text", value_bytes=48) as one:
+        yield one
+        if not one.closed:
+            assert [*broken_rules(one)] == []
 
 
 def take_and_write() -> None:
@@ -522,8 +425,14 @@ def test_fork_in_a_handler_goes_on_in_the_parent_only(verb: str) -> None:
     with Table.create("t", capacity=4, key="text", value_bytes=8) as table:
         table["a"] = b"1"
         children: list[int] = []
+
+        def fork(value: object) -> None:
+            children.append(os.fork())
+            if 0 in children:
+                table.close()  # does nothing in the child
+
         try:
-            getattr(table, verb)("a", lambda value: children.append(os.fork()))
+            getattr(table, verb)("a", fork)
         except ClosedError:
             os._exit(7)
         if 0 in children:
@@ -597,6 +506,47 @@ def test_writers_and_entries_cannot_be_pickled_or_copied() -> None:
                 copying.copy(one)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12, a buffer is not Python code")
+def test_buffer_that_closes_the_table_is_harmless() -> None:
+    class Key:
+        def __buffer__(self, flags: int) -> memoryview:
+            table.close()
+            return memoryview(b"a")
+
+    key: Any = Key()
+    uses: list[Callable[[], object]] = [
+        lambda: table.get(key),
+        lambda: table[key],
+        lambda: key in table,
+        lambda: table.read(key, bytes),
+        lambda: table.get_versioned(key),
+        lambda: table.put(key, b""),
+        lambda: table.put(b"a", key),
+        lambda: table.remove(key),
+        lambda: table.update(key, lambda value: None),
+        lambda: table.wait_changed(key, 1, timeout=0),
+        lambda: writer.put(key, b""),
+        lambda: writer.put(b"a", key),
+        lambda: writer.remove(key),
+        lambda: own.put(key),
+        lambda: table.entry(key),
+    ]
+    for number, use in enumerate(uses):
+        with Table.replace("t", capacity=4, key="bytes", value_bytes=8) as table:
+            table[b"a"] = b"1"
+            if number < 10:
+                with pytest.raises((ClosedError, InvalidArgumentError)):
+                    use()
+                continue
+            writer = table.writer()
+            entry = writer.entry(b"a")
+            assert entry is not None
+            own = entry
+            with pytest.raises((ClosedError, InvalidArgumentError, TypeError)):
+                use()
+            writer.close()
+
+
 def test_python_code_between_check_and_use_is_harmless() -> None:
     class Version:
         def __index__(self) -> int:
@@ -620,3 +570,77 @@ def test_python_code_between_check_and_use_is_harmless() -> None:
                 use()
             assert caught.value.code in ("closed", "busy")
             assert table.closed or caught.value.code == "busy"
+
+
+def test_everything_is_closed(table: Table) -> None:
+    table["a"] = b"1"
+    entry, writer = table.entry("a"), table.writer()
+    assert entry is not None
+    table.close()
+    table.close()
+    for refused in (
+        lambda: table["a"],
+        lambda: table.put("a", b""),
+        lambda: "a" in table,
+        lambda: len(table),
+        lambda: list(table),
+        lambda: table.version,
+        lambda: table.stats(),
+        lambda: table.read("a", bytes),
+        lambda: table.wait_changed(0),
+        lambda: table.snapshot("s"),
+        lambda: table.writer(),
+        lambda: entry.get(),
+        lambda: entry.version,
+        lambda: writer.put("a", b""),
+        lambda: writer.clear(),
+    ):
+        with pytest.raises(ClosedError):
+            refused()
+
+
+def test_unclosed_table_warns() -> None:
+    table = Table.create("t", capacity=4, key="text", value_bytes=8)
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del table
+        gc.collect()
+
+
+def test_forked_child_has_nothing(table: Table) -> None:
+    table["a"] = b"1"
+    with table.writer() as writer:
+
+        def child_does() -> None:
+            for refused in (lambda: table["a"], lambda: writer.put("a", b"2"), lambda: table.put("a", b"2")):
+                with pytest.raises(ClosedError):
+                    refused()
+            with Table.open("t") as own, pytest.raises(NoFreeSlotError):
+                own.put("a", b"3", timeout=0)
+
+        in_child(child_does)
+        assert writer.put("a", b"still mine")
+    assert table["a"] == b"still mine"
+
+
+def test_pickle_opens_again(table: Table) -> None:
+    table["a"] = b"1"
+    with pickle.loads(pickle.dumps(table)) as other:
+        assert (other["a"], other.path) == (b"1", table_path("t"))
+
+
+def test_two_threads_during_a_recovery(table: Table) -> None:
+    """Python code that runs under the lock of single changes cannot change the table itself."""
+    caught: list[type[BaseException]] = []
+
+    def renew() -> None:
+        try:
+            table.put("b", b"")
+        except TwoThreadsError as error:
+            caught.append(type(error))
+        Table._renew_boot(table)
+
+    table._ready = False
+    table.__dict__["_renew_boot"] = renew
+    table["a"] = b"1"
+    assert caught == [TwoThreadsError]
+    assert dict(table) == {"a": b"1"}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,6 +125,23 @@ def test_to_numpy(key: Any, keys: list[Any]) -> None:
         assert rows["version"].tolist() == [table.get_versioned(one)[1] for one in keys]  # type: ignore[index]
         assert rows["value"].dtype == PriceUpdate.dtype
         assert int(numpy.sum(rows["value"]["bid"])) == 201
+
+
+def test_columns_of_a_frame(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pandas gets, by a stand-in for it."""
+    stand_in: Any = types.ModuleType("pandas")
+    stand_in.Index = lambda keys, name: (name, keys.tolist())
+    stand_in.DataFrame = lambda columns, index: (columns, index)
+    monkeypatch.setitem(sys.modules, "pandas", stand_in)
+    table["ABC"], table["DEF"] = update(1), update(2)
+    columns, index = table.to_pandas()
+    assert index == ("key", ["ABC", "DEF"])
+    assert columns["bid"].tolist() == [1, 2]
+    assert columns["instrument.id"].tolist() == [9, 9]
+    assert columns["version"].tolist() == [table._version_of(key) for key in ("ABC", "DEF")]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match="to_pandas needs pandas"):
+        table.to_pandas()
 
 
 def test_to_pandas(table: Table) -> None:

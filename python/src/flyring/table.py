@@ -274,9 +274,10 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     def _each(self) -> Iterator[tuple[Any, bytes, int]]:
         """Yields keys, values and versions. A key that is there all the time is met once, whole; a key that is put or
         removed meanwhile is met or not."""
-        cell = 0
+        walk, cell = self._walk(), 0
         while cell >= 0:
-            cell, found = self._scan(cell)
+            self._check_open()
+            cell, found = walk.scan(cell)
             yield from found
 
     def items(self) -> ItemsView[Any, bytes]:
@@ -405,7 +406,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
                 writer.put(each, value)
         return None
 
-    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:  # type: ignore[override]
+    def setdefault(self, key: Key, default: Buffer = b"") -> bytes:
         """Returns the value of the key; puts ``default`` first if the key is absent."""
         while True:
             value: bytes | None = self.get(key)

@@ -8,8 +8,8 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from . import _core, layout
@@ -17,6 +17,7 @@ from ._core import File, Memory
 from ._identity import Identity
 from .errors import (
     AccessDeniedError,
+    BusyError,
     ChannelReplacedError,
     ClosedError,
     FlyringError,
@@ -88,10 +89,16 @@ class TableBase(_core.Table):
         """The table's UUID, made at creation; ``grow`` keeps it."""
         return self.header.table_id
 
+    def _walk(self) -> TableWalk:
+        """Begins a walk over all cells. ClosedError, NeedsRecoveryError."""
+        self._version_of(None)  # checks that it can be read, and follows a grown file
+        return TableWalk(self)
+
     def _check_boot(self) -> None:
         """Checks that the table is whole in this boot (spec/table.md 9). NeedsRecoveryError."""
         if not self._is_whole():
             raise NeedsRecoveryError(self.path, self.header.checked)
+        self._memory.fence()  # pairs with that of _renew_boot
         self._ready = True
 
     def _is_whole(self) -> bool:
@@ -111,22 +118,26 @@ class TableBase(_core.Table):
             raise failed("open", error, str(error.filename)) from error
 
     def _renew_boot(self) -> None:
-        """Recovers the table after another boot (spec/table.md 9). The caller holds the slot. NeedsRecoveryError."""
-        boot, at = self._this_boot(), CONTROL
+        """Take 2 of spec/table.md 5.1: recovers the table after another boot, and clears ``clean``. The caller has the
+        slot. NeedsRecoveryError, IoError."""
+        boot, at, damaged = self._this_boot(), CONTROL, 0
         if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
             if not self._is_whole():
                 if not self.header.checked:
                     raise NeedsRecoveryError(self.path, False)
                 damaged = self._recover(self._progress)
-                if damaged:
-                    warnings.warn(
-                        f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} "
-                        "cells had no whole value",
-                        RuntimeWarning,
-                        stacklevel=2,
-                    )
-            self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)  # last
+            self._memory.fence()  # last; pairs with that of _check_boot
+            self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)
+        if self._memory.load32(at + layout.TABLE_CONTROL_CLEAN):
+            self._set_clean(False)
         self._renewed = True
+        if damaged:
+            warnings.warn(
+                f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} cells "
+                "had no whole value",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _follow(self) -> None:
         """Follows the file to a grown one that has its name now (spec/table.md 7). A read goes on in a replaced one."""
@@ -205,3 +216,41 @@ class TableBase(_core.Table):
         self._check_open()
         if self._read_only:
             raise AccessDeniedError(self.path, "the table was opened for reading only")
+
+
+class TableWalk(_core.Table):
+    """One file of a table, for a walk over its cells. It does not follow a grown file, whose cells have other numbers:
+    what lies in the old one is what was there when the table grew."""
+
+    _table: TableBase
+
+    def __new__(cls, table: TableBase) -> Self:
+        self = super().__new__(cls, table._file, table._memory, table.header.shape, table.path, False, False)
+        self._table = table
+        self._ready = True
+        return self
+
+    def _follow(self) -> None:
+        pass
+
+    def scan(self, cell: int) -> tuple[int, list[tuple[Any, bytes, int]]]:
+        """Returns the first cell behind the next ones (-1: the end), and their keys, values and versions."""
+        with self._counted():
+            return self._scan(cell)
+
+    def copy(self, to: _core.Table) -> None:
+        """Copies all cells into the file of a new table."""
+        cell = 0
+        while cell >= 0:
+            self._table._check_open()
+            with self._counted():
+                cell = self._copy(to, cell)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """A read that was busy counts in the table."""
+        try:
+            yield
+        except BusyError:
+            self._table._busy += 1
+            raise

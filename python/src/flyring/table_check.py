@@ -46,6 +46,9 @@ class Walk:
     def version(self, cell: int) -> int:
         return self.memory.load64(self.at(cell) + layout.TABLE_CELL_VERSION)
 
+    def seq(self, cell: int, number: int) -> int:
+        return self.memory.load64(self.body(cell, number) + layout.TABLE_BODY_SEQ)
+
     def length(self, cell: int) -> int:
         """The length of the value of the cell's version; -1: it is not live."""
         version = self.version(cell)
@@ -117,6 +120,8 @@ def broken_rules(table: Table) -> Iterator[str]:
         if length < 0:
             if cell < walk.fresh and cell not in on_stack and not wrong:
                 yield f"cell {cell} is not live, and not on the stack of free cells (section 5)"
+            if cell in on_stack and (seq := walk.seq(cell, ~version & 1)):
+                yield f"cell {cell} is free, and its old body has seq {seq}, not 0 (section 5)"
             continue
         live += 1
         if cell in on_stack:

@@ -18,6 +18,7 @@ from .table_header import TableHeader
 
 if TYPE_CHECKING:
     from .table import Table
+    from .table_base import TableWalk
 
 TMPFS, RAMFS = 0x01021994, 0x858458F6
 CONTROL = layout.HEADER_LENGTH
@@ -46,26 +47,24 @@ def fill_in(file: File, header: TableHeader, schema: bytes, identity: Identity, 
 
 def copy_into(table: Table, path: str, any_file_system: bool) -> int:
     """Writes a snapshot. Returns how many keys it has."""
-    identity, size = table._identity, 0
+    identity, size, walk = table._identity, 0, table._walk()
     header = replace(table.header, table_id=identity.new_channel_id(), created_at=identity.creation_time(), longer=0)
 
     def make(file: File) -> None:
         nonlocal size
         final = fill_in(file, header, table._schema_bytes, identity, is_checked(file))
-        size = copy_cells(table, file, final, path, clean=True)
+        size = copy_cells(table, walk, file, final, path, clean=True)
 
     create_file(path, header.file_length, 0o600, any_file_system, True, make, True, lambda: successor(path))
     return size
 
 
-def copy_cells(table: Table, file: File, header: TableHeader, path: str, clean: bool) -> int:
+def copy_cells(table: Table, walk: TableWalk, file: File, header: TableHeader, path: str, clean: bool) -> int:
     """Copies all keys, values and versions into a new file. Returns how many."""
     memory = Memory(file, header.sections_end, True, path)
     try:
         to = _core.Table(file, memory, header.shape, path, False, True)
-        cell = 0
-        while cell >= 0:
-            cell = table._copy(to, cell)
+        walk.copy(to)
         stamp, changed = CONTROL + layout.TABLE_CONTROL_STAMP, CONTROL + layout.TABLE_CONTROL_CHANGED
         latest = max(memory.load64(stamp), min(table._memory.load64(stamp), layout.MAX_POSITION))
         memory.store64(stamp, latest)
@@ -85,11 +84,12 @@ def larger_file(
     """Makes a larger file in the place of the table's, whose slot the caller holds (spec/table.md 7, grow).
     ``with_file`` is called when the file is on the disk, before it gets the name. Returns the file and its header."""
     header, old = replace(table.header, capacity=capacity, longer=0), table._memory
+    walk = table._walk()
     made: list[tuple[File, TableHeader]] = []
 
     def make(file: File) -> None:
         final = fill_in(file, header, table._schema_bytes, table._identity, header.checked)
-        copy_cells(table, file, final, table.path, clean=False)
+        copy_cells(table, walk, file, final, table.path, clean=False)
         os.fsync(file.fileno())
         with_file(file, final)
         made.append((file, final))

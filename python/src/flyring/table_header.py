@@ -270,6 +270,7 @@ def describe_table(options: TableOptions, identity: Identity) -> tuple[TableHead
     text = b"" if schema is None else schema.text.encode("utf-8")
     if len(text) > layout.MAX_SCHEMA_LENGTH:
         raise InvalidArgumentError("schema", f"{len(text)} bytes of UTF-8 must be 16 MiB at most")
+    whole("mode", 0o600, 0, 0o777)
     header = TableHeader(
         key_type=key,
         key_bytes=key_bytes,

@@ -171,6 +171,7 @@ class TableWriter(_core.TableWriter, Closing):
         if self.closed:
             self._shut()
             return
+        self._table._check_handler()
         if sync:
             self._check()
             self._table.sync()

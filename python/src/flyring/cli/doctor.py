@@ -11,10 +11,12 @@ from typing import Any, Literal
 from .. import layout
 from ..errors import FlyringError
 from ..system import default_folder
+from ..table_stats import TableStats
 from .doctor_machine import Machine
 from .image import open_image
-from .ls import SUFFIX, entries
+from .ls import SUFFIX, TABLES, entries
 from .report import print_json, printable, size_text
+from .table_image import open_table
 
 Verdict = Literal["ok", "note", "BAD"]
 VERSION = 1
@@ -56,6 +58,7 @@ def checks(folder: str, machine: Machine) -> Iterator[Check]:
         of_the_memory,
         of_the_cores,
         of_the_channels,
+        of_the_tables,
         of_the_versions,
     )
     for part in parts:
@@ -241,6 +244,41 @@ def of_the_channels(folder: str, machine: Machine) -> Iterator[Check]:
     if left:
         what = f"{len(left)} unfinished files of processes that died while they made a channel"
         yield Check("unfinished", "note", what, f"rm {' '.join(left[:4])}")
+
+
+def of_the_tables(folder: str, machine: Machine) -> Iterator[Check]:
+    readable = os.path.isdir(folder) and os.access(folder, os.R_OK)
+    names = sorted(entries(folder, must_exist=False, suffix=TABLES)) if readable else []
+    good = True
+    for name in names:
+        title = name.removesuffix(TABLES)
+        try:
+            with open_table(os.path.join(folder, name)) as image:
+                stats, checked = image.stats(), image.header.checked
+        except (FlyringError, OSError) as error:
+            good = False
+            yield Check("table", "BAD", str(error), "make it again from a snapshot, or remove the file")
+            continue
+        for what, do in left_of(title, stats, checked):
+            good = False
+            yield Check("table", "note", f"{title}: {what}", do)
+    if names and good:
+        yield Check("tables", "ok", f"{len(names)}, without leftovers")
+
+
+def left_of(title: str, stats: TableStats, checked: bool) -> Iterator[tuple[str, str]]:
+    """Yields what is to be done about a table, and how."""
+    if stats.needs_recovery and checked:
+        yield "needs recovery: readers are refused until a process writes", f"flyring table check {title}"
+    elif stats.needs_recovery:
+        yield "last written before this boot, without checksums: it cannot be read", f"flyring table rm {title}"
+    if stats.unfinished:
+        who = f"the last one with a name was {stats.writer or 'none'}"
+        yield f"a writer died within a change ({who}); the next one finishes it", f"flyring table check {title}"
+    if stats.size >= stats.capacity:
+        yield f"full: {stats.size} keys", f"flyring table grow {title} {2 * stats.capacity}, or remove keys"
+    if stats.damaged:
+        yield f"{stats.damaged} values were lost in the last recovery", f"load a snapshot: flyring table load {title}"
 
 
 def of_the_versions(folder: str, machine: Machine) -> Iterator[Check]:

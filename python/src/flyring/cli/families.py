@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of channels, made from their Stats with the library prometheus-client (docs/metrics.md lists them).
+"""The metrics of channels and tables, made from their Stats with the library prometheus-client. docs/metrics.md lists
+them.
 
-Labels are bounded: a channel has a fixed number of slots, rings and counters. Names and process ids, which change, are
-labels of the ``_info`` metrics alone.
+Labels are bounded: a table has one set, and a channel a fixed number of slots, rings and counters. Names and process
+ids, which change, are labels of the ``_info`` metrics alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from .. import __version__, layout
 from ..stats import NOT_KNOWN, PublisherStats, Stats, SubscriberStats
+from ..table_stats import TableStats
 from .metrics import Found
 
 UNITS = ("bytes", "seconds", "messages", "jobs", "calls")
@@ -36,6 +38,7 @@ TYPES: dict[str, Any] = {
     "unknown": UnknownMetricFamily,
 }
 CHANNEL = ("channel",)
+TABLE = ("table",)
 PUBLISHER = ("channel", "publisher")
 SUBSCRIBER = ("channel", "subscriber")
 HEARTBEAT = ("channel", "counter")
@@ -82,6 +85,19 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "flyring_heartbeat": ("info", HEARTBEAT, "The name and process id of the thread."),
     "flyring_heartbeat_beats": ("counter", HEARTBEAT, "How often the thread has beaten."),
     "flyring_heartbeat_interval_seconds": ("gauge", HEARTBEAT, "The longest time between two beats. 0: no promise."),
+    "flyring_table_up": ("gauge", TABLE, "1: the file is a valid table. 0: it is missing, or not valid."),
+    "flyring_table": ("info", TABLE, "The id of the table."),
+    "flyring_table_keys": ("gauge", TABLE, "How many keys there are."),
+    "flyring_table_capacity": ("gauge", TABLE, "How many keys fit."),
+    "flyring_table_changes": ("counter", TABLE, "The number of the last change. A recovery adds 2^44."),
+    "flyring_table_owners": ("counter", TABLE, "How often the writer's place was taken, also for single changes."),
+    "flyring_table_writer": ("info", TABLE, "The name and process id of the last writer that held the place."),
+    "flyring_table_writer_up": ("gauge", TABLE, "1: a process has the writer's place."),
+    "flyring_table_writer_closed": ("gauge", TABLE, "1: the last writer has closed, and nothing was changed since."),
+    "flyring_table_unfinished": ("gauge", TABLE, "1: a writer died within a change. The next one finishes it."),
+    "flyring_table_needs_recovery": ("gauge", TABLE, "1: of another boot. Readers are refused until a writer comes."),
+    "flyring_table_damaged_values": ("gauge", TABLE, "Values that the last recovery has lost."),
+    "flyring_table_replaced": ("gauge", TABLE, "1: another table has the name. 2: the name was removed. 0: no."),
     "flyring_application_value": ("unknown", ("channel", "counter", "type_id", "label"), "The value of a counter."),
 }
 
@@ -121,10 +137,30 @@ def families(found: Iterable[Found]) -> Families:
     to = Families()
     to.add("flyring_build", (), {"version": __version__, "layout": f"{layout.MAJOR}.{layout.MINOR}"})
     for one in found:
+        if one.is_table:
+            to.add("flyring_table_up", (one.name,), int(one.stats is not None))
+            if isinstance(one.stats, TableStats):
+                table(to, one.name, one.stats)
+            continue
         to.add("flyring_channel_up", (one.name,), int(one.stats is not None))
-        if one.stats is not None:
+        if isinstance(one.stats, Stats):
             channel(to, one.name, one.stats)
     return to
+
+
+def table(to: Families, name: str, stats: TableStats) -> None:
+    to.add("flyring_table", (name,), {"id": str(stats.id)})
+    to.add("flyring_table_keys", (name,), stats.size)
+    to.add("flyring_table_capacity", (name,), stats.capacity)
+    to.add("flyring_table_changes", (name,), stats.version)
+    to.add("flyring_table_owners", (name,), stats.epoch)
+    to.add("flyring_table_writer", (name,), {"name": stats.writer, "pid": str(stats.pid) if stats.pid else ""})
+    to.add("flyring_table_writer_up", (name,), int(stats.writing))
+    to.add("flyring_table_writer_closed", (name,), int(stats.closed))
+    to.add("flyring_table_unfinished", (name,), int(stats.unfinished))
+    to.add("flyring_table_needs_recovery", (name,), int(stats.needs_recovery))
+    to.add("flyring_table_damaged_values", (name,), stats.damaged)
+    to.add("flyring_table_replaced", (name,), stats.successor)
 
 
 def channel(to: Families, name: str, stats: Stats) -> None:

@@ -41,7 +41,7 @@ def ls(folder: str | None, as_json: bool) -> int:
     return 1 if others else 0
 
 
-def entries(folder: str, must_exist: bool, suffix: str = SUFFIX) -> list[str]:
+def entries(folder: str, must_exist: bool, suffix: str | tuple[str, ...] = SUFFIX) -> list[str]:
     check_folder(os.path.join(folder, "x"), create=False)
     try:
         return [name for name in os.listdir(folder) if name.endswith(suffix)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring metrics``: the channels' statistics for Prometheus (docs/metrics.md)."""
+"""``flyring metrics``: the statistics of channels and tables for Prometheus (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from dataclasses import dataclass
 
 from ..errors import FlyringError, NoSuchChannelError
 from ..stats import Stats
-from ..system import channel_path, default_folder, failed
+from ..system import channel_path, default_folder, failed, table_path
+from ..table_stats import TableStats
 from .image import open_image
-from .ls import SUFFIX, entries
+from .ls import SUFFIX, TABLES, entries
 from .report import printable
+from .table_image import is_table, open_table
 
 
 @dataclass(frozen=True)
 class Found:
-    """A channel at a scrape. ``stats`` is None if it is missing or not valid; ``reason`` says why."""
+    """A channel or a table at a scrape. ``stats`` is None if it is missing or not valid; ``reason`` says why."""
 
     name: str
-    """The value of the label ``channel``: its name, or its path if that was given."""
-    stats: Stats | None
+    """The value of the label ``channel`` or ``table``: its name, or its path if that was given."""
+    stats: Stats | TableStats | None
     reason: str = ""
     missing: bool = False
+    is_table: bool = False
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("names", metavar="CHANNEL", nargs="*", help="default: all channels of the folder")
+    command.add_argument("names", metavar="NAME", nargs="*", help="channels and tables; default: all of the folder")
     where = command.add_mutually_exclusive_group()
     where.add_argument(
         "--textfile", metavar="FILE", help="write them to FILE, for the textfile collector of node_exporter"
@@ -51,7 +54,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def metrics(options: argparse.Namespace) -> int:
-    """Runs the command. Returns status 1 if a channel is missing or not valid."""
+    """Runs the command. Returns status 1 if a channel or a table is missing or not valid."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
         from prometheus_client.exposition import choose_encoder
@@ -99,17 +102,19 @@ def metrics(options: argparse.Namespace) -> int:
 
 
 def look(names: Sequence[str]) -> list[Found]:
-    """Reads the statistics of these channels, or of all channels of the folder."""
+    """Reads the statistics of these channels and tables, or of all of the folder."""
     if names:
         return [look_at(name, name) for name in names]
     folder = os.environ.get("FLYRING_DIR") or default_folder()
-    every = sorted(entries(folder, must_exist=False))
-    found = (look_at(name.removesuffix(SUFFIX), os.path.join(folder, name)) for name in every)
+    every = sorted(entries(folder, must_exist=False, suffix=(SUFFIX, TABLES)))
+    found = (look_at(name.removesuffix(SUFFIX).removesuffix(TABLES), os.path.join(folder, name)) for name in every)
     return [one for one in found if not one.missing]  # missing: unlinked meanwhile
 
 
 def look_at(label: str, path: str) -> Found:
     label = printable(label)
+    if table := table_of(path):
+        return look_at_table(label, table)
     try:
         with open_image(path) as image:
             if image.problem is not None:
@@ -120,3 +125,21 @@ def look_at(label: str, path: str) -> Found:
         return Found(label, None, str(error), missing=True)
     except FlyringError as error:
         return Found(label, None, str(error))
+
+
+def table_of(name: str) -> str:
+    """Returns the path of the table that is meant; "" for a channel."""
+    channel, table = channel_path(name), table_path(name)
+    if channel.endswith(TABLES) or is_table(channel):
+        return channel
+    return table if os.path.exists(table) and not os.path.exists(channel) else ""
+
+
+def look_at_table(label: str, path: str) -> Found:
+    try:
+        with open_table(path) as image:
+            return Found(label, image.stats(), is_table=True)
+    except NoSuchChannelError as error:
+        return Found(label, None, str(error), missing=True, is_table=True)
+    except FlyringError as error:
+        return Found(label, None, str(error), is_table=True)

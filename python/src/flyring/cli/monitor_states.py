@@ -12,7 +12,8 @@ from .curve import text
 from .monitor_causes import GONE, Process, happened, process, steals, stolen
 from .process import Processes
 from .report import size_text
-from .top_model import Row, Seen, compare, owner_text, rate_text, rows_of
+from .top_model import Seen, compare, owner_text, rate_text, rows_of
+from .top_row import Row
 
 STATES = ("BLOCKED", "FULL", "HUNG", "STOPPED", "DEAD", "NO OWNER", "NO READERS", "LAPPED", "REPLACED", "REMOVED")
 Key = tuple[str, str, int, int]

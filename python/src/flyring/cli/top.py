@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgumentError
 from .report import print_json, printable, size_text
-from .top_model import Model, Row, rate_text
+from .top_model import Model, rate_text
+from .top_row import Row
 
 if TYPE_CHECKING:
     from .top_curve import BeatCurve
@@ -32,7 +33,7 @@ FIRST_WIDTH = {"CHANNEL": 12, "NAME": 10}
 
 
 def add_arguments(one: argparse.ArgumentParser) -> None:
-    one.add_argument("name", nargs="?", metavar="NAME", help="only this channel; default: all of the folder")
+    one.add_argument("name", nargs="?", metavar="NAME", help="only this channel or table; default: all of the folder")
     one.add_argument("--folder", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one.add_argument("--once", action="store_true", help="print one table and end; status 1 if a line is marked with !")
     one.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between two tables (default 1)")
@@ -153,6 +154,9 @@ def summary(model: Model) -> str:
     rate = sum(max(0.0, messages) for seen in model.seen.values() for (role, _), (messages, _) in seen.rates.items()
                if role == "pub")  # fmt: skip
     count = f"{len(stats)} channel{'s' * (len(stats) != 1)}, {rate_text(rate)} messages/s"
+    if tables := list(model.tables.values()):
+        changes = rate_text(sum(one.rate for one in tables))
+        count += f", {len(tables)} table{'s' * (len(tables) != 1)}, {changes} changes/s"
     return f"{count}, {blocked} publishers blocked" if blocked else count
 
 
@@ -175,7 +179,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def table_lines(rows: Sequence[Row], width: int) -> list[str]:
     """Formats the rows for a terminal of this width. A note that does not fit goes on in the next line."""
-    return [line for line, _ in laid_out(rows, width)] if rows else ["there is no channel with users"]
+    return [line for line, _ in laid_out(rows, width)] if rows else ["there is no channel with users, and no table"]
 
 
 def laid_out(rows: Sequence[Row], width: int) -> list[tuple[str, Row | None]]:

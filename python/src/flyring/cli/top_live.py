@@ -18,7 +18,8 @@ from ..errors import FlyringError
 from .monitor import TICK
 from .top import CURVE_HEIGHT, SORTS, arranged, laid_out, opened_curve, recent, summary
 from .top_curve import BeatCurve
-from .top_model import Model, Row, title
+from .top_model import Model, title
+from .top_row import Row
 
 EVENTS = 5
 PLAIN, TITLE, ALARM, CHOSEN = (
@@ -180,7 +181,10 @@ class Top(App[None]):
             self._end_curve()
         else:
             self.channel = row.channel
-            (path,) = [path for path in self.model.seen if title(path) == row.channel]
+            paths = [path for path in self.model.seen if title(path) == row.channel]
+            if not paths:  # a table: it has no heartbeats
+                return
+            (path,) = paths
             try:
                 self.beats = opened_curve(path)
             except (FlyringError, OSError) as error:  # it has just gone

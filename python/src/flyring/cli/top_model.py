@@ -10,48 +10,25 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ..errors import FlyringError
 from ..stats import PublisherStats, Stats, SubscriberStats
-from ..system import channel_path, default_folder
+from ..system import channel_path, default_folder, table_path
+from ..table_stats import TableStats
 from .image import Image, open_image
-from .ls import SUFFIX, entries
+from .ls import SUFFIX, TABLES, entries
 from .process import Processes
+from .table_image import TableImage, is_table, open_table
+from .top_row import Row
+from .top_tables import TableSeen, compare_table, table_row
 
 Slot = PublisherStats | SubscriberStats
 RECENT = 60.0
 """For how many seconds the coming and going of owners is shown."""
 STUCK = 1.0
 """After how many seconds a reader with unread messages that does not move is marked."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: a ring with its publisher, or a subscriber."""
-
-    channel: str
-    role: str
-    """``pub`` or ``sub``; of a queue ``prod``, ``work`` or ``jobs``; of a service ``client`` or ``server``."""
-    slot: int
-    name: str
-    pid: int
-    state: str
-    messages: float
-    """A second: published, or read."""
-    bytes: float
-    lag_messages: int
-    """-1: not known."""
-    lag: int
-    unmoved: float
-    """Seconds since the slot moved; 0 if it has nothing to do."""
-    note: str
-    states: tuple[str, ...] = ()
-    """What is wrong, in the words of docs/troubleshooting.md, such as ``BLOCKED``."""
-
-    @property
-    def alarm(self) -> bool:
-        return bool(self.states)
 
 
 @dataclass
@@ -74,8 +51,8 @@ class Event:
 
 
 class Model:
-    """Watches all channels of a folder, or one. ``look`` takes the snapshots. The files stay open and mapped between
-    two of them, because to open 100 channels costs more than to read them."""
+    """Watches all channels and tables of a folder, or one. ``look`` takes the snapshots. The files stay open and mapped
+    between two of them, because to open 100 channels costs more than to read them."""
 
     def __init__(self, folder: str | None, name: str | None) -> None:
         self.folder = folder or os.environ.get("FLYRING_DIR") or default_folder()
@@ -84,17 +61,21 @@ class Model:
         self.events: deque[Event] = deque(maxlen=200)
         self.broken: dict[str, str] = {}
         self.processes = Processes()
-        self._images: dict[str, tuple[Image, tuple[int, int], object]] = {}
+        self.tables: dict[str, TableSeen] = {}
+        self._images: dict[str, tuple[Image | TableImage, AbstractContextManager[object], tuple[int, int]]] = {}
 
     def paths(self) -> list[str]:
         if self.name is not None:
-            return [channel_path(self.name)]
-        return [os.path.join(self.folder, name) for name in sorted(entries(self.folder, must_exist=False))]
+            path, table = channel_path(self.name), table_path(self.name)
+            return [table if os.path.exists(table) and not os.path.exists(path) else path]
+        names = entries(self.folder, must_exist=False, suffix=(SUFFIX, TABLES))
+        return [os.path.join(self.folder, name) for name in sorted(names)]
 
     def look(self) -> None:
         now = time.monotonic()
         self.processes.begin()
         found: dict[str, Seen] = {}
+        tables: dict[str, TableSeen] = {}
         self.broken = {}
         for path in self.paths():
             try:
@@ -102,14 +83,19 @@ class Model:
             except (FlyringError, OSError) as error:
                 self.broken[path] = str(error)
                 continue
-            if stats is not None:
+            if isinstance(stats, TableStats):
+                tables[path], happened = compare_table(self.tables.get(path), stats, now)
+            elif stats is not None:
                 found[path], happened = compare(self.seen.get(path), stats, now)
-                for text in happened:
-                    self._note(now, f"{title(path)}: {text}")
-        for path in self.seen.keys() - found.keys():
-            self._note(now, f"{title(path)}: the channel is gone")
-            self._forget(path)
-        self.seen = found
+            else:
+                continue
+            for text in happened:
+                self._note(now, f"{title(path)}: {text}")
+        for noun, before, after in (("channel", self.seen, found), ("table", self.tables, tables)):
+            for path in before.keys() - after.keys():
+                self._note(now, f"{title(path)}: the {noun} is gone")
+                self._forget(path)
+        self.seen, self.tables = found, tables
         while self.events and self.events[0].at < now - RECENT:
             self.events.popleft()
 
@@ -117,7 +103,7 @@ class Model:
         for path in list(self._images):
             self._forget(path)
 
-    def _stats(self, path: str) -> Stats | None:
+    def _stats(self, path: str) -> Stats | TableStats | None:
         try:
             status = os.stat(path, follow_symlinks=False)
         except FileNotFoundError:
@@ -126,25 +112,24 @@ class Model:
             return None
         identity = status.st_dev, status.st_ino
         known = self._images.get(path)
-        if known is not None and known[1] != identity:
-            self._note(time.monotonic(), f"{title(path)}: REPLACED by another channel")
+        if known is not None and known[2] != identity:
             self._forget(path)
-            self.seen.pop(path, None)
+            if isinstance(known[0], Image):  # a table may have grown: compare_table tells
+                self._note(time.monotonic(), f"{title(path)}: REPLACED by another channel")
+                self.seen.pop(path, None)
             known = None
         if known is None:
-            opened = open_image(path)
-            image = opened.__enter__()
-            if image.problem is not None:
-                opened.__exit__(None, None, None)
-                raise image.problem
-            self._images[path] = known = image, identity, opened
-        look = known[0].look()
+            self._images[path] = known = *opened_file(path), identity
+        image = known[0]
+        if isinstance(image, TableImage):
+            return image.stats()
+        look = image.look()
         return None if look is None else look.stats(path)
 
     def _forget(self, path: str) -> None:
         known = self._images.pop(path, None)
         if known is not None:
-            known[2].__exit__(None, None, None)  # type: ignore[attr-defined]
+            known[1].__exit__(None, None, None)
 
     def _note(self, now: float, text: str) -> None:
         self.events.append(Event(now, text))
@@ -152,8 +137,23 @@ class Model:
     def rows(self) -> Iterator[Row]:
         for path, seen in self.seen.items():
             yield from rows_of(title(path), seen, self.processes)
+        for path, table in self.tables.items():
+            yield table_row(title(path), table, self.processes)
         for path, reason in self.broken.items():
             yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, ("NOT VALID",))
+
+
+def opened_file(path: str) -> tuple[Image | TableImage, AbstractContextManager[object]]:
+    """Opens and maps a channel or a table. Returns it, and what closes it. Raises its problem, if it has one."""
+    if is_table(path) or path.endswith(TABLES):
+        table = open_table(path)
+        return table.__enter__(), table
+    channel = open_image(path)
+    image = channel.__enter__()
+    if image.problem is not None:
+        channel.__exit__(None, None, None)
+        raise image.problem
+    return image, channel
 
 
 def compare(before: Seen | None, stats: Stats, now: float) -> tuple[Seen, list[str]]:
@@ -182,7 +182,7 @@ def compare(before: Seen | None, stats: Stats, now: float) -> tuple[Seen, list[s
 
 
 def title(path: str) -> str:
-    return os.path.basename(path).removesuffix(SUFFIX)
+    return os.path.basename(path).removesuffix(SUFFIX).removesuffix(TABLES)
 
 
 def is_loss(label: str) -> bool:

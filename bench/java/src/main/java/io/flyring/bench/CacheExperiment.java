@@ -14,9 +14,9 @@ import org.agrona.collections.Long2LongHashMap;
 
 /**
  * What a cache of this size costs the garbage collector: bench/cache.py starts it with a log of the pauses, and puts
- * the two together. Each step fills the cache up to a number of entries, uses it for some seconds (three gets and a put,
- * and 1 KiB of garbage, as a program makes it), and collects everything once. Each line on standard output is a step:
- * entries, ms of the JVM's uptime at the start and end of the use, and how many operations were done.
+ * the two together. Each step fills the cache up to a number of entries, uses it for some seconds (three gets and a
+ * put, and 1 KiB of garbage, as a program makes it), and collects everything once. Each line on standard output is a
+ * step: entries, ms of the JVM's uptime at the start and end of the use, and how many operations were done.
  */
 public final class CacheExperiment {
     private static final int VALUE = 48;

@@ -10,7 +10,6 @@ import io.flyring.PayloadBuffer;
 import io.flyring.Publisher;
 import io.flyring.RequestHandler;
 import io.flyring.Server;
-import io.flyring.Table;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 

@@ -12,14 +12,17 @@ import java.nio.channels.FileChannel;
 import java.nio.file.StandardOpenOption;
 
 /**
- * One kind of map, for {@code map}. The constructor opens what this side can open alone. Values have 48 bytes, which tell
- * the key they belong to and the write they are of.
+ * One kind of map, for {@code map}. The constructor opens what this side can open alone. Values have 48 bytes, which
+ * tell the key they belong to and the write they are of.
  */
 abstract class MapContender extends Contender {
     static final int VALUE = 48;
 
     /** The word of the page that counts the slices that side a has ended. */
     static final int ENDED = 0;
+
+    /** The word that counts the slices in which the writer beside has begun. */
+    static final int BEGUN = 2;
 
     private static final int FILLED = 1;
     private static final long FACTOR = 0x9E3779B97F4A7C15L;

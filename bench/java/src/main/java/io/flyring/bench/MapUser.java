@@ -15,6 +15,7 @@ final class MapUser extends Role {
         this.map = map;
         hits = setup.option("misses", 0) == 0;
         mask = map.sequence.length - 1;
+        at = setup.client() ? 0 : map.sequence.length / 2; // not where the reader will soon be
     }
 
     @Override
@@ -23,6 +24,9 @@ final class MapUser extends Role {
             return map.beside ? writeBeside() : serve();
         }
         long count = (count(Long.MAX_VALUE) + CHUNK - 1) / CHUNK * CHUNK;
+        while (map.beside && map.page.get(MapContender.BEGUN) <= slices) {
+            Thread.onSpinWait();
+        }
         long start = System.nanoTime();
         for (long i = 0; i < count; i += CHUNK) {
             if (map.puts) {
@@ -65,10 +69,13 @@ final class MapUser extends Role {
         long start = System.nanoTime();
         long count = 0;
         slices++;
-        while (map.page.get(MapContender.ENDED) < slices) {
+        do {
             put();
             count += CHUNK;
-        }
+            if (count == CHUNK) {
+                map.page.set(MapContender.BEGUN, slices);
+            }
+        } while (map.page.get(MapContender.ENDED) < slices);
         long ns = System.nanoTime() - start;
         return "{\"kind\": \"mean\", \"count\": " + count + ", \"ns\": " + ns + "}";
     }

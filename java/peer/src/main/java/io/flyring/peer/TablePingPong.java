@@ -20,7 +20,7 @@ final class TablePingPong {
     private final long lateAfter;
     private final long start = System.nanoTime(); // CLOCK_MONOTONIC, as the times in messages
     private final long patience;
-    private final long spin;
+    private final long pause;
     private final PayloadBuffer message = new PayloadBuffer();
     private final PayloadBuffer got = new PayloadBuffer();
     private long seen;
@@ -34,7 +34,7 @@ final class TablePingPong {
         this.get = Tables.key(table.table, request, "get");
         this.how = request.text("how", "key");
         this.count = request.number("count");
-        this.spin = request.number("spin", 0);
+        this.pause = request.number("pause", 0);
         this.first = request.flag("first");
         this.lateAfter = request.number("late", LATE_NANOS);
         message.wrap(new byte[LENGTH]);
@@ -64,21 +64,21 @@ final class TablePingPong {
     }
 
     private void send(long number) {
+        final long begin = System.nanoTime();
+        while (pause > 0 && System.nanoTime() - begin < pause) {
+            Thread.onSpinWait(); // as if it worked for its answer
+        }
         message.putLong(0, number);
         message.putLong(Long.BYTES, System.nanoTime());
         table.put(put, message, LENGTH);
     }
 
     private Versioned await() {
-        final long begin = System.nanoTime();
         while (true) {
             long before = table.table.version();
             Versioned found = table.get(get);
             if (found != null && found.version() != seen) {
                 return found;
-            }
-            if (spin > 0 && System.nanoTime() - begin < spin) {
-                continue;
             }
             if (how.equals("table")) {
                 table.table.waitChanged(before, left());

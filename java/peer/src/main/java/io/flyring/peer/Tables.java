@@ -191,18 +191,24 @@ final class Tables {
     private void stats(Request request, JsonObject answer) {
         TableStats stats = table(request).stats();
         JsonObject json = new JsonObject();
+        json.addProperty("path", stats.path());
+        json.addProperty("id", stats.id().toString());
         json.addProperty("capacity", stats.capacity());
         json.addProperty("size", stats.size());
-        json.addProperty("filled", stats.filled());
+        json.addProperty("version", stats.version());
         json.addProperty("entries", stats.entries());
-        json.addProperty("rebuilding", stats.rebuild() != 0);
-        json.add("writer", JsonNull.INSTANCE);
-        if (stats.writing()) {
-            JsonObject writer = new JsonObject();
-            writer.addProperty("name", stats.writer());
-            writer.addProperty("pid", stats.pid());
-            json.add("writer", writer);
-        }
+        json.addProperty("filled", stats.filled());
+        json.addProperty("rebuild", stats.rebuild());
+        json.addProperty("writing", stats.writing());
+        json.addProperty("closed", stats.closed());
+        json.addProperty("unfinished", stats.unfinished());
+        json.addProperty("writer", stats.writer());
+        json.addProperty("pid", stats.pid());
+        json.addProperty("attached_at", stats.attachedAt());
+        json.addProperty("epoch", stats.epoch());
+        json.addProperty("successor", stats.successor());
+        json.addProperty("needs_recovery", stats.needsRecovery());
+        json.addProperty("clean", stats.clean());
         json.addProperty("damaged", stats.damaged());
         json.addProperty("busy", stats.busy());
         answer.add("stats", json);

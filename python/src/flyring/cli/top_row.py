@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line of ``flyring top``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: a ring with its publisher, a subscriber, or a table."""
+
+    channel: str
+    role: str
+    """``pub`` or ``sub``; of a queue ``prod``, ``work`` or ``jobs``; of a service ``client`` or ``server``; of a table
+    ``table``."""
+    slot: int
+    name: str
+    pid: int
+    state: str
+    messages: float
+    """A second: published, or read; of a table its changes."""
+    bytes: float
+    lag_messages: int
+    """-1: not known."""
+    lag: int
+    unmoved: float
+    """Seconds since the slot moved; 0 if it has nothing to do."""
+    note: str
+    states: tuple[str, ...] = ()
+    """What is wrong, in the words of docs/troubleshooting.md, such as ``BLOCKED``."""
+    keys: int = 0
+    """Of a table: how many keys there are, and how many fit."""
+    capacity: int = 0
+
+    @property
+    def alarm(self) -> bool:
+        return bool(self.states)
