@@ -27,7 +27,7 @@ final class TableFile {
     private final Memory[] cells;
     /** The same memory as cells, for handlers: a write throws. */
     private final Memory[] readable;
-    /** For the hot path: the addresses of the copies of the index, and of the pieces of the cells; null if not known. */
+    /** For the hot path: where the copies of the index and the pieces of the cells lie; null if not known. */
     private final long[] copiesAt;
     private final long[] cellsAt;
     private long busy;
