@@ -318,6 +318,7 @@ class Group:
         for process in self.extras:
             process.close(patience)
         shutil.rmtree(self.folder, ignore_errors=True)
-        for left in Path(MEMORY_FOLDER).glob(f"*{Path(self.folder).name}*"):  # those with own namespaces
-            left.unlink(missing_ok=True)
+        for before in ("", "sm_"):  # those with own namespaces; shared-memory-dict puts this before its names
+            for left in Path(MEMORY_FOLDER).glob(f"{before}{Path(self.folder).name}*"):
+                left.unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)

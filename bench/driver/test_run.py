@@ -167,11 +167,13 @@ def test_what_a_contender_left_beside_its_folder_is_removed(catalogue: Catalogue
     folder = Path(group.folder)
     beside = folder.with_name(folder.name + "-of-its-own")
     other = folder.with_name("other-" + folder.name)
+    before = folder.with_name(f"sm_{folder.name}-map")
     try:
         beside.touch()
+        before.touch()
         other.touch()
         group.close()
-        assert not folder.exists() and not beside.exists()
+        assert not folder.exists() and not beside.exists() and not before.exists()
         assert other.exists()
     finally:
         other.unlink()

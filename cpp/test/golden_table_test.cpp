@@ -202,8 +202,8 @@ TEST_F(GoldenTable, a_reader_finds_what_is_in_the_file) {
             const flyring::TableStats stats = table.stats();
             EXPECT_EQ(expected.at("control").at("rebuild"), stats.rebuild);
             EXPECT_EQ(expected.at("control").at("damaged"), stats.damaged);
-            EXPECT_EQ(expected.at("writer").at("name"), stats.writer.name);
-            EXPECT_EQ(expected.at("writer").at("pid"), stats.writer.pid);
+            EXPECT_EQ(expected.at("writer").at("name"), stats.writer);
+            EXPECT_EQ(expected.at("writer").at("pid"), stats.pid);
             EXPECT_EQ(expected.at("header").at("key_bytes"), table.key_bytes());
             EXPECT_EQ(expected.at("header").at("value_bytes"), table.value_bytes());
             EXPECT_EQ(expected.at("header").at("capacity"), table.capacity());

@@ -129,7 +129,7 @@ TEST_F(TableCopies, a_writer_grows_and_goes_on_and_others_put_after_it) {
     writer.grow(10);
     EXPECT_GT(writer.put("c", "1"), 0);
     EXPECT_EQ(code_of([&] { other.put("d", "1", 5ms); }), "no-free-slot");  // it has followed: the new slot is held
-    EXPECT_EQ(other.stats().writer.name, "feed");
+    EXPECT_EQ(other.stats().writer, "feed");
     EXPECT_EQ(other.get("c"), "1");
     writer.close();
     EXPECT_GT(other.put("d", "1"), 0);

@@ -492,11 +492,11 @@ TEST_F(TableVerbs, a_writer_holds_the_slot_until_it_is_closed) {
         EXPECT_EQ(error.owners()[0].pid, ::getpid());
     }
     EXPECT_EQ(code_of([&] { other.writer(); }), "no-free-slot");
-    EXPECT_TRUE(other.stats().written);
-    EXPECT_EQ(other.stats().writer.name, "feed");
+    EXPECT_TRUE(other.stats().writing);
+    EXPECT_EQ(other.stats().writer, "feed");
     EXPECT_EQ(other.get("a"), "1");
     writer.close();
-    EXPECT_FALSE(other.stats().written);
+    EXPECT_FALSE(other.stats().writing);
     EXPECT_EQ(code_of([&] { writer.put("a", "3"); }), "closed");
     EXPECT_GT(other.put("a", "2"), 0);
     EXPECT_EQ(table.writer("feed").epoch(), 3);
@@ -582,7 +582,7 @@ TEST_F(TableVerbs, two_threads_put_through_one_table) {
 TEST_F(TableVerbs, stats_tell_of_the_index_and_its_rebuild) {
     Table table = Table::create("t", options(10));  // 16 entries
     for (int i = 0; i < 10; ++i) table.put(std::to_string(i), "x");
-    EXPECT_EQ(table.stats().entries, 16U);
+    EXPECT_EQ(table.stats().entries, 16);
     EXPECT_EQ(table.stats().filled, 10);
     EXPECT_EQ(table.stats().rebuild, 0);
     TableWriter writer = table.writer();
@@ -615,11 +615,32 @@ TEST_F(TableVerbs, stats_need_read_permission_only_and_work_before_a_recovery) {
     EXPECT_EQ(code_of([&] { reader.get("a"); }), "needs-recovery");
     EXPECT_EQ(reader.stats().size, 1);
     EXPECT_EQ(reader.stats().capacity, 10U);
-    EXPECT_EQ(reader.stats().writer.name, "feed");
-    EXPECT_EQ(reader.stats().writer.pid, ::getpid());
-    EXPECT_TRUE(reader.stats().written);
+    EXPECT_EQ(reader.stats().writer, "feed");
+    EXPECT_EQ(reader.stats().pid, ::getpid());
+    EXPECT_TRUE(reader.stats().writing);
+    EXPECT_FALSE(reader.stats().closed);
+    EXPECT_GT(reader.stats().attached_at, 0);
+    EXPECT_EQ(reader.stats().epoch, 2);
+    EXPECT_EQ(reader.stats().version, 1);
+    EXPECT_TRUE(reader.stats().needs_recovery);
+    EXPECT_FALSE(reader.stats().clean);
+    EXPECT_FALSE(table.stats().needs_recovery);
+    EXPECT_EQ(reader.stats().id, table.id());
+    EXPECT_EQ(reader.stats().path, table.path());
+    auto* const stamp = flyring::detail::word_at<std::int64_t>(file.control(), flyring::layout::TABLE_CONTROL_STAMP);
+    ++*stamp;  // a change is under way
+    EXPECT_FALSE(reader.stats().unfinished);
     writer.close();
-    EXPECT_FALSE(reader.stats().written);
+    EXPECT_TRUE(reader.stats().unfinished);
+    EXPECT_FALSE(reader.stats().writing);
+    EXPECT_TRUE(reader.stats().closed);
+    table.put("a", "2");
+    EXPECT_FALSE(reader.stats().unfinished);
+    EXPECT_FALSE(reader.stats().closed);
+    EXPECT_EQ(reader.stats().writer, "feed");
+    table.close(true);
+    EXPECT_TRUE(reader.stats().clean);
+    EXPECT_FALSE(reader.stats().needs_recovery);
     for (const std::uint64_t word : {flyring::layout::TABLE_CONTROL_SIZE, flyring::layout::TABLE_CONTROL_FILLED,
                                      flyring::layout::TABLE_CONTROL_REBUILD, flyring::layout::TABLE_CONTROL_DAMAGED}) {
         *flyring::detail::word_at<std::int64_t>(file.control(), word) = -7;

@@ -27,6 +27,7 @@
 #include "flyring/table_entry.hpp"
 #include "flyring/table_key.hpp"
 #include "flyring/table_options.hpp"
+#include "flyring/table_stats.hpp"
 #include "flyring/table_writer.hpp"
 #include "flyring/wait.hpp"
 #include "flyring/wait_set.hpp"

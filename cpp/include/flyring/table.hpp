@@ -27,6 +27,7 @@
 #include "flyring/table_entry.hpp"
 #include "flyring/table_key.hpp"
 #include "flyring/table_options.hpp"
+#include "flyring/table_stats.hpp"
 #include "flyring/table_writer.hpp"
 
 namespace flyring {
@@ -48,26 +49,6 @@ struct TableItem {
         std::memcpy(&number, key.data(), std::min(key.size(), sizeof number));
         return number;
     }
-};
-
-/// What a table holds at one moment.
-struct TableStats {
-    std::uint64_t capacity;
-    /// How many keys there are.
-    std::int64_t size;
-    /// Entries of the current index that are not empty, of `entries`. Above 3/4 a rebuild begins.
-    std::int64_t filled;
-    std::uint64_t entries;
-    /// 0: no rebuild is under way; otherwise its next step, of 2 * entries + 1.
-    std::int64_t rebuild;
-    /// The last writer that held the slot (a single change leaves its name and pid there), and whether the slot is
-    /// taken now.
-    SlotOwner writer;
-    bool written;
-    /// Cells that the last recovery found without a whole value although they had one.
-    std::int64_t damaged;
-    /// Reads of this object that were Busy.
-    std::uint64_t busy;
 };
 
 /// A map in a file that any number of processes read, and one at a time writes: the latest value of each key
@@ -123,15 +104,10 @@ class Table {
     }
     /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
     /// the buffer is shorter.
-    std::optional<std::size_t> get(const Key& key, MutableBytes buffer) const {
-        std::size_t size = 0;
-        const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
-            size = length;
-            detail::copy_value(buffer, at, length);
-        });
-        if (version == 0) return {};
-        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
-        return size;
+    [[gnu::always_inline]] inline std::optional<std::size_t> get(const Key& key, MutableBytes buffer) const {
+        const std::int64_t length = copy(key, buffer);
+        if (length < 0) return {};
+        return static_cast<std::size_t>(length);
     }
     std::optional<Versioned> get_versioned(const Key& key) const {
         Versioned found;
@@ -289,7 +265,7 @@ class Table {
     /// Writes to the disk what was changed.
     void sync() { state_->to_write().file.sync(); }
     /// Takes no lock and writes nothing; also of a table that needs recovery.
-    TableStats stats() const;
+    TableStats stats() const { return detail::stats_of(state_->to_look_at(), state_->busy()); }
 
     const std::string& path() const noexcept { return state_->current().file.path; }
     const Uuid& id() const noexcept { return header().table_id; }
@@ -396,14 +372,31 @@ class Table {
             throw;
         }
     }
+    /// Copies a value, and returns its length; -1: the key is not there. (An optional that crosses a call goes through
+    /// memory, and a processor waits there: it is written in two pieces and read in one.)
+    [[gnu::noinline]] std::int64_t copy(const Key& key, MutableBytes buffer) const {
+        std::size_t size = 0;
+        const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
+            size = length;
+            detail::copy_value(buffer, at, length);
+        });
+        if (version == 0) return -1;
+        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
+        return static_cast<std::int64_t>(size);
+    }
     /// Returns the key's version, or 0. `take`: as for TableView::read_key.
     template <typename Take>
     [[gnu::always_inline]] inline std::int64_t find(const Key& key, Take&& take) const {
         detail::AttachedTable& at = state_->to_read();
-        const detail::HashedKey hashed = detail::hashed(at.file.header, key);
         try {
             detail::Seen seen;
-            if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+            if (FLYRING_LIKELY(key.is_integer())) {
+                const detail::HashedWord hashed = detail::hashed_integer(at.file.header, key);
+                if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+            } else {
+                const detail::HashedKey hashed = detail::hashed(at.file.header, key);
+                if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+            }
         } catch (const Busy&) {
             state_->count_busy();
             throw;
@@ -414,30 +407,6 @@ class Table {
 
     std::shared_ptr<detail::TableState> state_;
 };
-
-inline TableStats Table::stats() const {
-    const detail::AttachedTable& at = state_->to_look_at();
-    const detail::TableFile& file = at.file;
-    const detail::TableView& view = at.reader;
-    const auto entries = static_cast<std::int64_t>(file.header.entries());
-    // A number that cannot be is 0 (spec/table.md 10).
-    const auto word = [&](std::uint64_t offset, std::int64_t most) {
-        const std::int64_t number = detail::load_relaxed(view.control<std::int64_t>(offset));
-        return number < 0 || number > most ? 0 : number;
-    };
-    detail::SlotFields fields;
-    (void)detail::read_fields(file.slot(), fields);
-    const bool odd = (detail::load_relaxed(view.generation()) & 1) != 0;
-    return {file.header.capacity,
-            word(layout::TABLE_CONTROL_SIZE, static_cast<std::int64_t>(file.header.capacity)),
-            word(odd ? layout::TABLE_CONTROL_FILLED_OTHER : layout::TABLE_CONTROL_FILLED, entries),
-            file.header.entries(),
-            word(layout::TABLE_CONTROL_REBUILD, 2 * entries + 1),
-            {0, std::string(fields.letters, fields.name_length), fields.pid},
-            detail::byte_is_locked(file.fd, file.slot_lock(), file.path),
-            word(layout::TABLE_CONTROL_DAMAGED, static_cast<std::int64_t>(file.header.cells())),
-            state_->busy()};
-}
 
 namespace detail {
 

@@ -90,7 +90,7 @@ class TableState final : public ForkAware {
     /// The file to read from. Throws Closed, NeedsRecovery.
     [[gnu::always_inline]] inline AttachedTable& to_read() {
         AttachedTable* const at = load_acquire(&ready_);
-        if (FLYRING_LIKELY(at != nullptr && load_relaxed(at->file.successor()) == 0)) return *at;
+        if (FLYRING_LIKELY(at != nullptr && at->reader.is_current())) return *at;
         return look();
     }
     /// The same, also if its values cannot be read yet. Throws Closed.

@@ -50,6 +50,11 @@ inline bool is_utf8(const std::byte* text, std::size_t size) noexcept {
     if (FLYRING_UNLIKELY(key.size() > header.key_bytes)) throw MessageTooLarge("a key", key.size(), header.key_bytes);
     return {key.data(), key.size()};
 }
+/// The same of an integer.
+[[gnu::always_inline]] inline HashedWord hashed_integer(const TableHeader& header, const Key& key) {
+    if (FLYRING_UNLIKELY(header.key_type != KeyType::integer)) (void)hashed(header, key);  // throws
+    return HashedWord(get<std::uint64_t>(key.data()));
+}
 /// The same for a put.
 inline HashedKey to_put(const TableHeader& header, const Key& key, std::size_t value_size) {
     const HashedKey made = hashed(header, key);

@@ -19,18 +19,6 @@ namespace flyring::detail {
 /// Where a cell is not known.
 inline constexpr std::uint64_t no_cell = ~std::uint64_t{0};
 
-/// A key with its hash.
-struct HashedKey {
-    const std::byte* data;
-    std::size_t size;
-    std::uint32_t fingerprint;
-
-    HashedKey(const std::byte* bytes, std::size_t length) noexcept
-        : data(bytes), size(length), fingerprint(static_cast<std::uint32_t>(xxhash64(bytes, length) >> 32)) {}
-    /// The entry of the index that leads to a cell.
-    std::uint64_t entry(std::uint64_t cell) const noexcept { return std::uint64_t{fingerprint} << 32 | (cell + 1); }
-};
-
 /// Whether `size` bytes are the same; inline for short ones.
 inline bool same_bytes(const std::byte* one, const std::byte* other, std::size_t size) noexcept {
     if (size >= 8) {
@@ -49,6 +37,39 @@ inline bool same_bytes(const std::byte* one, const std::byte* other, std::size_t
     }
     return true;
 }
+
+/// A key with its hash.
+struct HashedKey {
+    const std::byte* data;
+    std::size_t size;
+    std::uint32_t fingerprint;
+
+    HashedKey(const std::byte* bytes, std::size_t length) noexcept
+        : data(bytes),
+          size(length),
+          fingerprint(static_cast<std::uint32_t>(
+              (length == 8 ? xxhash64(get<std::uint64_t>(bytes)) : xxhash64(bytes, length)) >> 32)) {}
+    /// The entry of the index that leads to a cell.
+    std::uint64_t entry(std::uint64_t cell) const noexcept { return std::uint64_t{fingerprint} << 32 | (cell + 1); }
+    /// Whether this key lies at `there`, with this length.
+    bool is_at(const std::byte* there, std::int32_t length) const noexcept {
+        return static_cast<std::size_t>(length) == size && same_bytes(there, data, size);
+    }
+};
+
+/// A key of 8 bytes, such as an integer.
+struct HashedWord {
+    std::uint64_t word;
+    std::uint32_t fingerprint;
+
+    explicit HashedWord(std::uint64_t key) noexcept
+        : word(key), fingerprint(static_cast<std::uint32_t>(xxhash64(key) >> 32)) {}
+    explicit HashedWord(const HashedKey& key) noexcept
+        : word(get<std::uint64_t>(key.data)), fingerprint(key.fingerprint) {}
+    bool is_at(const std::byte* there, std::int32_t length) const noexcept {
+        return length == sizeof word && get<std::uint64_t>(there) == word;
+    }
+};
 
 /// A cell as a validated read found it.
 struct Seen {
@@ -75,6 +96,7 @@ class TableView {
           entries_(file.header.entries()),
           cell_count_(file.header.cells()),
           stride_(file.header.cell_stride()),
+          one_piece_(cell_count_ * stride_ <= layout::TABLE_PIECE),
           body_offset_(file.header.body_offset()),
           body_length_(file.header.body_length()),
           key_bytes_(static_cast<std::int32_t>(file.header.key_bytes)),
@@ -87,6 +109,10 @@ class TableView {
     }
     std::int64_t* generation() const noexcept { return control<std::int64_t>(layout::TABLE_CONTROL_GENERATION); }
     std::int64_t* changed() const noexcept { return control<std::int64_t>(layout::TABLE_CONTROL_CHANGED); }
+    /// Whether no other file has the table's name, as far as is known.
+    bool is_current() const noexcept {
+        return load_relaxed(control<std::int32_t>(layout::TABLE_CONTROL_SUCCESSOR)) == 0;
+    }
     std::uint64_t entries() const noexcept { return entries_; }
     std::uint64_t cell_count() const noexcept { return cell_count_; }
     std::uint64_t* copy(std::int64_t generation) const noexcept {
@@ -94,7 +120,11 @@ class TableView {
     }
     std::byte* cell(std::uint64_t number) const noexcept { return cells_ + number * stride_; }
     std::byte* body(std::uint64_t number, std::int64_t version) const noexcept {
-        return cell(number) + body_offset_ + ((version & 1) != 0 ? body_length_ : 0);
+        return body_at(cell(number), version);
+    }
+    /// Without a branch: which body it is cannot be predicted.
+    std::byte* body_at(std::byte* cell, std::int64_t version) const noexcept {
+        return cell + body_offset_ + (static_cast<std::uint64_t>(-(version & 1)) & body_length_);
     }
     std::int64_t* version(std::uint64_t number) const noexcept {
         return word_at<std::int64_t>(cell(number), layout::TABLE_CELL_VERSION);
@@ -104,8 +134,10 @@ class TableView {
 
     /// Whether a cell with this number can be used: it is there, and does not cross a multiple of 1 GiB.
     bool usable(std::uint64_t number) const noexcept {
+        if (FLYRING_UNLIKELY(number >= cell_count_)) return false;
+        if (one_piece_) return true;
         const std::uint64_t start = number * stride_;
-        return number < cell_count_ && (start ^ (start + stride_ - 1)) < layout::TABLE_PIECE;
+        return (start ^ (start + stride_ - 1)) < layout::TABLE_PIECE;
     }
     /// The cell to which an entry leads; no_cell if the entry is empty, a tombstone, or not valid.
     std::uint64_t cell_of(std::uint64_t entry) const noexcept {
@@ -126,9 +158,10 @@ class TableView {
         std::byte* const at = cell(number);
         Patience patience;
         for (;;) {
-            const std::int64_t version = load_acquire(this->version(number));  // read 1; pairs with write 5
+            const std::int64_t version =
+                load_acquire(word_at<std::int64_t>(at, layout::TABLE_CELL_VERSION));  // read 1; pairs with write 5
             if (version <= 0) return {};
-            std::byte* const body = this->body(number, version);
+            std::byte* const body = body_at(at, version);
             const auto* seq = word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ);
             const std::int64_t holds = load_acquire(seq);
             if (FLYRING_LIKELY(holds == version)) {  // read 2
@@ -154,14 +187,13 @@ class TableView {
 
     /// Reads a cell and compares its key. `take(value, length)` is called between the two looks if the key is the same
     /// and there is a value.
-    template <typename Take>
-    [[gnu::always_inline]] inline Seen read_key(std::uint64_t number, const HashedKey& key, Take&& take) const {
+    template <typename AnyKey, typename Take>
+    [[gnu::always_inline]] inline Seen read_key(std::uint64_t number, const AnyKey& key, Take&& take) const {
         return read(number, [&](std::byte* cell, std::byte* body) __attribute__((always_inline)) {
             Seen seen;
             seen.key_length = load_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH));
-            seen.same_key = static_cast<std::size_t>(seen.key_length) == key.size &&
-                            same_bytes(cell + layout::TABLE_CELL_KEY, key.data, key.size);
-            if (!seen.same_key) return seen;
+            seen.same_key = key.is_at(cell + layout::TABLE_CELL_KEY, seen.key_length);
+            if (FLYRING_UNLIKELY(!seen.same_key)) return seen;
             seen.length = load_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH));
             if (seen.length >= 0 && seen.length <= value_bytes_) {
                 take(body + layout::TABLE_BODY_VALUE, static_cast<std::size_t>(seen.length));
@@ -171,8 +203,23 @@ class TableView {
     }
 
     /// Finds a key (6, find). Returns its cell, or no_cell, and what was read there. `take`: as for read_key.
-    template <typename Take>
-    [[gnu::always_inline]] inline std::uint64_t find(const HashedKey& key, Seen& seen, Take&& take) const {
+    template <typename AnyKey, typename Take>
+    [[gnu::always_inline]] inline std::uint64_t find(const AnyKey& key, Seen& seen, Take&& take) const {
+        std::int64_t version = 0;
+        if (const std::uint64_t number = find_undisturbed(key, version, take); FLYRING_LIKELY(number != no_cell)) {
+            seen.version = version;
+            seen.length = 0;
+            seen.same_key = true;
+            return number;
+        }
+        Seen found;  // not the caller's, which so stays in registers
+        const std::uint64_t number = search(key, found, take);
+        seen = found;
+        return number;
+    }
+    /// The same, step by step.
+    template <typename AnyKey, typename Take>
+    [[gnu::noinline]] std::uint64_t search(const AnyKey& key, Seen& seen, Take&& take) const {
         Patience patience;
         for (;;) {
             const std::int64_t generation = load_acquire(this->generation());  // find 1; pairs with rebuild 3
@@ -184,7 +231,6 @@ class TableView {
                 if (entry >> 32 == key.fingerprint) {
                     const std::uint64_t number = cell_of(entry);
                     if (FLYRING_LIKELY(number != no_cell)) {
-                        prefetch(number);
                         seen = read_key(number, key, take);  // find 3
                         if (FLYRING_LIKELY(seen.same_key && seen.live())) return number;
                     }
@@ -197,7 +243,8 @@ class TableView {
         }
     }
     std::uint64_t find(const HashedKey& key, Seen& seen) const {
-        return find(key, seen, [](const std::byte*, std::size_t) {});
+        const auto nothing = [](const std::byte*, std::size_t) {};
+        return key.size == sizeof(std::uint64_t) ? find(HashedWord(key), seen, nothing) : find(key, seen, nothing);
     }
 
     /// Reads any cell: key and value are copied. Returns whether it is live.
@@ -219,16 +266,51 @@ class TableView {
     }
 
   private:
+    /// Finds a key if nothing is in its way: its first entry leads to it, and its value stands still. Else no_cell, and
+    /// search does it step by step. This path is short on purpose: a processor overlaps the misses of several finds,
+    /// as many as fit into its window of instructions.
+    template <typename AnyKey, typename Take>
+    [[gnu::always_inline]] inline std::uint64_t find_undisturbed(const AnyKey& key, std::int64_t& version,
+                                                                 Take&& take) const {
+        const std::uint64_t* const entries = copy(load_acquire(this->generation()));  // find 1; pairs with rebuild 3
+        std::uint64_t at = home(key.fingerprint);
+        std::uint64_t entry = load_acquire(entries + at);  // find 2; pairs with remove 3
+        for (std::uint32_t tries = 16; entry >> 32 != key.fingerprint; --tries) {
+            if (FLYRING_UNLIKELY(entry == 0 || tries == 0)) return no_cell;
+            at = after(at);
+            entry = load_acquire(entries + at);
+        }
+        const std::uint64_t number = (entry & 0xffffffff) - 1;
+        if (FLYRING_UNLIKELY(!usable(number))) return no_cell;
+        std::byte* const cell = this->cell(number);
+        // Which of the bodies is read tells the cell's version, so both are fetched beside it.
+        __builtin_prefetch(cell + body_offset_);
+        __builtin_prefetch(cell + body_offset_ + body_length_);
+        const std::int64_t is = load_acquire(word_at<std::int64_t>(cell, layout::TABLE_CELL_VERSION));  // read 1
+        std::byte* const body = body_at(cell, is);
+        const auto* const seq = word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ);
+        if (FLYRING_UNLIKELY(is <= 0 || load_acquire(seq) != is)) return no_cell;  // read 2
+        const std::int32_t key_length = load_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH));
+        if (FLYRING_UNLIKELY(!key.is_at(cell + layout::TABLE_CELL_KEY, key_length))) return no_cell;
+        const std::int32_t length = load_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH));
+        if (FLYRING_UNLIKELY(static_cast<std::uint32_t>(length) > static_cast<std::uint32_t>(value_bytes_))) {
+            return no_cell;
+        }
+        try {
+            take(body + layout::TABLE_BODY_VALUE, static_cast<std::size_t>(length));
+        } catch (...) {
+            acquire_fence();
+            if (load_relaxed(seq) == is) throw;  // what it saw was whole
+            return no_cell;
+        }
+        acquire_fence();  // read 4; pairs with the fence of write 2
+        if (FLYRING_UNLIKELY(load_relaxed(seq) != is)) return no_cell;
+        version = is;
+        return number;
+    }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_unread(std::uint64_t number) const {
         if (owner_) corrupt(number, "the number of its value never fits its version");
         throw Busy(file_->path, static_cast<std::int64_t>(number));
-    }
-    /// Fetches the first line of both bodies beside that of the cell, because the cell's version tells which of them is
-    /// read.
-    [[gnu::always_inline]] inline void prefetch(std::uint64_t number) const noexcept {
-        const std::byte* const body = cell(number) + body_offset_;
-        __builtin_prefetch(body);
-        __builtin_prefetch(body + body_length_);
     }
     /// How long a read or a search begins again.
     class Patience {
@@ -267,6 +349,7 @@ class TableView {
     std::uint64_t entries_;
     std::uint64_t cell_count_;
     std::uint64_t stride_;
+    bool one_piece_;  // no cell can cross a multiple of 1 GiB
     std::uint64_t body_offset_;
     std::uint64_t body_length_;
     std::int32_t key_bytes_;

@@ -49,4 +49,13 @@ inline std::uint64_t xxhash64(const std::byte* data, std::size_t size) noexcept 
     return hash ^ (hash >> 32);
 }
 
+/// The same of 8 bytes.
+[[gnu::always_inline]] inline std::uint64_t xxhash64(std::uint64_t word) noexcept {
+    using namespace xxh;
+    std::uint64_t hash = rotate((p5 + sizeof word) ^ round(0, word), 27) * p1 + p4;
+    hash = (hash ^ (hash >> 33)) * p2;
+    hash = (hash ^ (hash >> 29)) * p3;
+    return hash ^ (hash >> 32);
+}
+
 }  // namespace flyring::detail

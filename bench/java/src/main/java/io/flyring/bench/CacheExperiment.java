@@ -91,7 +91,7 @@ public final class CacheExperiment {
                     }
                 }
             }
-            done += CHUNK * (GETS + 1L);
+            done += filled == 0 ? 0 : CHUNK * (GETS + 1L);
         }
         return done;
     }
