@@ -91,6 +91,11 @@ extern "C" long syscall(long number, ...) noexcept {
 int main(int count, char** arguments) {
     try {
         const std::vector<std::string> words(arguments + 1, arguments + count);
+        const steps::TableOperations tables = steps::tabling();
+        if (const auto found = tables.find(words.at(0)); found != tables.end()) {
+            found->second(words.at(1));
+            return 0;
+        }
         steps::Run run{words.at(1), std::stoll(words.at(2)), {}};
         for (std::size_t i = 3; i < words.size(); ++i) run.lengths.push_back(std::stoul(words[i]));
         steps::Operations operations = steps::publishing();

@@ -95,11 +95,14 @@ void stop_at_sleep();
 void fall_asleep(const Run& run);
 
 using Operations = std::map<std::string, std::function<void(Run&)>>;
+/// Of a table, by its path.
+using TableOperations = std::map<std::string, std::function<void(const std::string&)>>;
 
 Operations publishing();
 Operations owning();
 Operations queueing();
 Operations service();
+TableOperations tabling();
 
 /// The child's status if its worker, its server or its client was evicted.
 inline constexpr int lost_status = 3;

@@ -209,6 +209,11 @@ class Run:
 
 def main():
     operation, path, sequence, *lengths = sys.argv[1:]
+    if operation.startswith("table-"):
+        from child_table import Held
+
+        getattr(Held(path), operation.removeprefix("table-").replace("-", "_"))()
+        return
     run = Run(path, int(sequence), [int(length) for length in lengths])
     if operation.startswith("service-"):
         from child_service import Talk

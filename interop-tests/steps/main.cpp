@@ -16,6 +16,7 @@
 #include "queue_case.hpp"
 #include "service_case.hpp"
 #include "states.hpp"
+#include "table_scenario.hpp"
 
 // Kills a child after each of its instructions; README.md says how, and what the columns mean.
 
@@ -29,6 +30,8 @@ using steps::Scenario;
 using steps::ServiceCase;
 using steps::ServiceScenario;
 using steps::Setup;
+using steps::TableCase;
+using steps::TableScenario;
 
 constexpr const char* usage =
     "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n"
@@ -85,6 +88,10 @@ class Program {
             if (scenario.only_full && !arguments_.full && arguments_.only != scenario.name) continue;
             test(scenario.name, [&] { one(scenario); });
         }
+        for (const TableScenario& scenario : steps::table_scenarios()) {
+            if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            test(scenario.name, [&] { one(scenario); });
+        }
         if (arguments_.states.empty()) {
             for (const Scenario& scenario : steps::scenarios()) {
                 const std::string name = "recover-all-of-" + scenario.name;
@@ -101,6 +108,9 @@ class Program {
             for (const steps::Fault& fault : steps::service_faults()) {
                 if (!chosen("fault-" + fault.name)) continue;
                 test("fault-" + fault.name, [&] { see_in<ServiceCase>(fault, steps::service_scenarios()); });
+            }
+            for (const steps::Fault& fault : steps::table_faults()) {
+                if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_table(fault); });
             }
         }
         std::printf("%d passed, %d failed\n", passed_, failed_);
@@ -240,6 +250,64 @@ class Program {
         }
         report(scenario.name, recording.executed(), recording.kill_points.size(), points.size(), recording.distinct());
         if (stopped != 0) std::printf("%-26s and goes on: %zu times\n", "  stopped", stopped);
+    }
+
+    /// A table's file before the operation; of `base_of`, what a child left that was killed in its middle.
+    steps::Bytes made_base(const TableScenario& scenario) {
+        const steps::Bytes made = steps::make_table_base(arguments_.setup.path, scenario);
+        for (const TableScenario& other : steps::table_scenarios()) {
+            if (other.name != scenario.base_of) continue;
+            const TableCase before(arguments_.setup, other, made);
+            return before.recording().states.at(before.recording().states.size() / 2);
+        }
+        return made;
+    }
+
+    std::size_t check_table(TableCase& test, const TableScenario& scenario) {
+        if (scenario.grows) {
+            const std::set<std::size_t> points = test.some_points(random_, arguments_.full    ? 2000
+                                                                           : arguments_.quick ? 10
+                                                                                              : 100);
+            for (const std::size_t k : points) test.check_kill(at_ = k);
+            return points.size();
+        }
+        const Recording& recording = test.recording();
+        const std::set<std::size_t> points = choose(recording, arguments_, scenario.python, random_, stopping_short);
+        for (const std::size_t k : recording.kill_points) {
+            at_ = k;
+            if (recording.changed(k)) test.check_copy(k);
+            if (points.count(k) != 0) test.check_kill(k);
+        }
+        return points.size();
+    }
+
+    void one(const TableScenario& scenario) {
+        const steps::Bytes base = made_base(scenario);
+        const bool states = !arguments_.states.empty();
+        if (scenario.grows && states) return;
+        TableCase test(arguments_.setup, scenario, base);
+        const std::size_t killed = states ? 0 : check_table(test, scenario);
+        if (scenario.grows) return report(scenario.name, test.instructions(), test.instructions(), killed, 0);
+        const Recording& recording = test.recording();
+        if (states) steps::write_states(arguments_.states + "/" + scenario.name, recording);
+        report(scenario.name, recording.executed(), recording.kill_points.size(), killed, recording.distinct());
+    }
+
+    void see_table(const steps::Fault& fault) {
+        for (const TableScenario& scenario : steps::table_scenarios()) {
+            if (scenario.name != fault.scenario) continue;
+            const steps::Bytes base = made_base(scenario);
+            try {
+                TableCase test(arguments_.setup, scenario, base, arguments_.setup.child + "-" + fault.name);
+                check_table(test, scenario);
+            } catch (const steps::Wrong& wrong) {
+                std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
+                            scenario.name.c_str(), wrong.what());
+                return;
+            }
+            throw std::runtime_error("the fault was not seen");
+        }
+        throw std::runtime_error("there is no scenario " + fault.scenario);
     }
 
     template <typename AnyCase, typename AnyScenario>
