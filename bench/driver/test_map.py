@@ -128,6 +128,7 @@ def small(catalogue: Catalogue, table: str, contender: Contender) -> tuple[dict[
 
 
 LOG = """[0.010s][info][gc] Using G1
+[2.000s][info][gc] GC(9) Pause Full (System.gc()) 100M->90M(512M) 70.000ms
 [2.500s][info][gc] GC(0) Pause Young (Normal) (G1 Evacuation Pause) 24M->1M(512M) 1.500ms
 [3.100s][info][gc] GC(1) Pause Young (Concurrent Start) (G1 Humongous Allocation) 24M->1M(512M) 2.500ms
 [3.200s][info][gc] GC(2) Concurrent Mark Cycle 12.000ms
