@@ -166,7 +166,8 @@ class TableCopyTest {
     void aTableWithTheSameIdAndOtherValuesIsAnotherOne() {
         try (Table table = create(TableTest.integer())) {
             TableTest.put(table, 1, "v1");
-            Identity same = new Identity().channelId(table.id());
+            Identity same = new Identity().channelId(table.id())
+                .createdAt(TableFile.open(path(), new OpenOptions()).header.createdAt);
             Table.replace(path(), TableTest.integer().valueBytes(48).checked(true).identity(same)).close();
             assertThrows(ChannelReplacedException.class, () -> TableTest.put(table, 1, "v2"));
             assertEquals("v1", get(table, 1));
