@@ -149,7 +149,7 @@ def test_pauses_beside_a_cache() -> None:
     ("name", "table"),
     [
         (f"{program}/{name}", table)
-        for program in ("cpp", "java17", "java25", "python")
+        for program in ("cpp", "java17", "python")
         for name, table in (
             ("heap-map", "table-get-1m"),
             ("flyring-table", "table-zipf-1m"),
@@ -160,7 +160,8 @@ def test_pauses_beside_a_cache() -> None:
             ("flyring-table-beside", "table-beside-1m"),
         )
     ]
-    + [(f"{program}+cpp/flyring-table-beside", "table-beside-1m") for program in ("java17", "python")],
+    + [(f"{program}+cpp/flyring-table-beside", "table-beside-1m") for program in ("java17", "python")]
+    + [("java25/flyring-table", "table-zipf-1m"), ("java25/flyring-table-put", "table-put-1m")],
 )
 def test_maps_of_each_language(catalogue: Catalogue, name: str, table: str) -> None:
     skip_unless_built(catalogue, name)
@@ -181,11 +182,12 @@ STORES = ("cpp/lmdb", "cpp/sqlite", "cpp/redis-map", "python/lmdb", "python/sqli
     ("name", "table"),
     [
         (f"{store}{what}", table)
-        for store in (*STORES, "java17/chronicle-map", "java25/chronicle-map")
+        for store in (*STORES, "java17/chronicle-map")
         for what, table in (("", "table-get-1m"), ("", "table-miss-1m"), ("-put", "table-put-1m"))
     ]
     + [(f"{store}-beside", "table-beside-1m") for store in (*STORES, "java17/chronicle-map")]
-    + [(f"{program}/flyring-table-server", "table-server-1m") for program in ("cpp", "java17", "java25", "python")]
+    + [(f"{program}/flyring-table-server", "table-server-1m") for program in ("cpp", "java17", "python")]
+    + [("java25/chronicle-map", "table-get-1m")]
     + [(f"{program}/redis-pipeline", "table-server-1m") for program in ("cpp", "python")]
     + [
         (f"{name}{what}", table)
