@@ -2,6 +2,7 @@
 #include "map.hpp"
 
 #include <flyring/flyring.hpp>
+#include <flyring/table.hpp>
 #include <optional>
 #include <unordered_map>
 

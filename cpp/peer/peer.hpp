@@ -2,6 +2,7 @@
 #pragma once
 
 #include <flyring/flyring.hpp>
+#include <flyring/table.hpp>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -51,8 +51,7 @@ flyring::TableOptions table_options(const Json& request) {
     return made;
 }
 
-template <typename Stats>
-auto stats_json(const Stats& stats, int) -> decltype(Json(stats.unfinished)) {
+Json stats_json(const flyring::TableStats& stats) {
     return {{"path", stats.path},
             {"id", uuid_text(stats.id)},
             {"capacity", stats.capacity},
@@ -72,13 +71,6 @@ auto stats_json(const Stats& stats, int) -> decltype(Json(stats.unfinished)) {
             {"needs_recovery", stats.needs_recovery},
             {"clean", stats.clean},
             {"damaged", stats.damaged},
-            {"busy", stats.busy}};
-}
-template <typename Stats>
-Json stats_json(const Stats& stats, long) {
-    return {{"capacity", stats.capacity}, {"size", stats.size},          {"entries", stats.entries},
-            {"filled", stats.filled},     {"rebuild", stats.rebuild},    {"writing", stats.written},
-            {"pid", stats.writer.pid},    {"writer", stats.writer.name}, {"damaged", stats.damaged},
             {"busy", stats.busy}};
 }
 
@@ -133,7 +125,7 @@ Json Peer::table_info(const Json& request) {
 }
 
 Json Peer::table_stats(const Json& request) {
-    return {{"stats", stats_json(table_of(request).stats(), 0)}};
+    return {{"stats", stats_json(table_of(request).stats())}};
 }
 
 void Peer::close_table(const Json& request) {

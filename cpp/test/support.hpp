@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <flyring/flyring.hpp>
+#include <flyring/table.hpp>
 #include <functional>
 #include <map>
 #include <optional>

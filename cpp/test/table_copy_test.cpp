@@ -98,8 +98,12 @@ TEST_F(TableCopies, grow_keeps_keys_and_versions_and_everyone_follows) {
     for (int i = 0; i < 4; ++i) table.put(std::to_string(i), std::to_string(i));
     auto entry = other.entry("2");
     const auto version = entry->version();
-    EXPECT_EQ(code_of([&] { table.grow(4); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { table.grow(3); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { table.grow((1U << 30) + 1); }), "invalid-argument");
     const flyring::detail::TableFile old = tables::raw("t");
+    table.grow(4);  // packs it
+    EXPECT_EQ(other.get("2"), "2");
+    EXPECT_EQ(*old.successor(), flyring::layout::SUCCESSOR_REPLACED);
     table.grow(1000);
     EXPECT_EQ(table.capacity(), 1000U);
     EXPECT_EQ(*old.successor(), flyring::layout::SUCCESSOR_REPLACED);

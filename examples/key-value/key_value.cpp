@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <flyring/flyring.hpp>
 #include <flyring/sbe.hpp>
+#include <flyring/table.hpp>
 #include <iostream>
 #include <keyvalue/schema.hpp>
 #include <string>

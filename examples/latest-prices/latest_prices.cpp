@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <flyring/flyring.hpp>
 #include <flyring/sbe.hpp>
+#include <flyring/table.hpp>
 #include <iostream>
 #include <prices/schema.hpp>
 #include <set>

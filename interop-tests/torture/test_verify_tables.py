@@ -5,7 +5,7 @@ that it breaks. Run by tables.py, or alone."""
 import sys
 
 import numpy
-from side import Change, How, Kind, Life
+from side import Change, How, Kind, Life, Phase
 from verify_tables import verify_tables
 
 MS = 1_000_000
@@ -151,13 +151,25 @@ def run():
             told["look"][6] = saw(1, 12, 13, 23, 24)
         if ("undone" in verify_tables(judge(told)).failures) == good:
             failed.append(f"an old value within 1 ms of a grow: {good}")
+    closing = change("killed", 0, [Kind.SEATED, 0, 2, 15 * MS, 14 * MS], *story()["killed"])
+    closing["feed"][-1] = [Kind.LEFT, 0, 0, 0, 14 * MS]
+    closing["heir"][0:2] = [
+        [Kind.SEATED, 0, 3, int(17.5 * MS), 17 * MS],
+        begun(Change.COMPARE, 1, 13, 21, 13),
+        changed(14, 22),
+    ]
+    for phase, good in ((Phase.leaving, True), (Phase.putting, False)):
+        lives = judge(closing)
+        lives[1].phase = phase
+        if ("owners" in verify_tables(lives).failures) == good:
+            failed.append(f"killed in phase {phase.name}, while the next one holds the table")
     for name, (rule, told) in FAULTS.items():
         found = verify_tables(judge(told)).failures
         if rule not in found:
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 3 + len(FAULTS) - len(failed), len(failed)
+    return 5 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

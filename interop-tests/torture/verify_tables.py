@@ -8,7 +8,7 @@ import collections
 import dataclasses
 import itertools
 
-from side import BUSY, TORN, Change, How, Kind
+from side import BUSY, TORN, Change, How, Kind, Phase
 from verify import Verdict
 
 RULES = ("tear", "never put", "agreement", "undone", "order", "compare", "removed twice", "instant", "owners", "waits")
@@ -263,15 +263,18 @@ def check_owners(lives, changes, verdict):
     """Checks that no other process changes the table while a writer holds it."""
     spans = []
     for life in lives:
-        since = 0
-        for kind, _, _, after, before, *_ in life.entries.tolist():
+        since = last = 0
+        for kind, _, end, after, before, *_ in life.entries.tolist():
             if kind == Kind.SEATED:
-                since = after
+                since = last = after
+            elif kind == Kind.CHANGED:
+                last = end
             elif kind == Kind.LEFT and since:
                 spans.append((since, before, life))
                 since = 0
         if since:
-            spans.append((since, life.killed or life.ended, life))
+            # It may have been killed in its close, behind the release of the slot.
+            spans.append((since, last if life.phase == Phase.leaving else life.killed or life.ended, life))
     spans.sort(key=lambda span: span[:2])
     for (_, end, one), (begin, _, other) in zip(spans, spans[1:]):
         if begin < end:

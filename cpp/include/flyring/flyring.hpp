@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Includes the whole public API except flyring/sbe.hpp. Nouns, verbs and errors are those of spec/api.md.
+// Includes the public API of channels, except flyring/sbe.hpp. Tables have an include of their own, flyring/table.hpp.
+// Nouns, verbs and errors are those of spec/api.md.
 
 #include "flyring/answer.hpp"
 #include "flyring/call.hpp"
@@ -23,12 +24,6 @@
 #include "flyring/server.hpp"
 #include "flyring/span.hpp"
 #include "flyring/subscriber.hpp"
-#include "flyring/table.hpp"
-#include "flyring/table_entry.hpp"
-#include "flyring/table_key.hpp"
-#include "flyring/table_options.hpp"
-#include "flyring/table_stats.hpp"
-#include "flyring/table_writer.hpp"
 #include "flyring/wait.hpp"
 #include "flyring/wait_set.hpp"
 #include "flyring/watchdog.hpp"

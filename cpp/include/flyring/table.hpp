@@ -104,10 +104,17 @@ class Table {
     }
     /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
     /// the buffer is shorter.
+    /// (Inlined always: an optional that crosses a call is written in two pieces and read in one, for which a processor
+    /// waits.)
     [[gnu::always_inline]] inline std::optional<std::size_t> get(const Key& key, MutableBytes buffer) const {
-        const std::int64_t length = copy(key, buffer);
-        if (length < 0) return {};
-        return static_cast<std::size_t>(length);
+        std::size_t size = 0;
+        const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
+            size = length;
+            detail::copy_value(buffer, at, length);
+        });
+        if (version == 0) return {};
+        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
+        return size;
     }
     std::optional<Versioned> get_versioned(const Key& key) const {
         Versioned found;
@@ -371,18 +378,6 @@ class Table {
             state_->count_busy();
             throw;
         }
-    }
-    /// Copies a value, and returns its length; -1: the key is not there. (An optional that crosses a call goes through
-    /// memory, and a processor waits there: it is written in two pieces and read in one.)
-    [[gnu::noinline]] std::int64_t copy(const Key& key, MutableBytes buffer) const {
-        std::size_t size = 0;
-        const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
-            size = length;
-            detail::copy_value(buffer, at, length);
-        });
-        if (version == 0) return -1;
-        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
-        return static_cast<std::int64_t>(size);
     }
     /// Returns the key's version, or 0. `take`: as for TableView::read_key.
     template <typename Take>

@@ -34,11 +34,7 @@ inline std::uint32_t body_crc(const std::byte* key, std::int32_t key_length, std
 
 /// Copies bytes, and zeros up to a multiple of 8.
 inline void copy_padded(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-    if (size <= small) {
-        copy_small(to, from, size);
-    } else {
-        std::memcpy(to, from, size);
-    }
+    copy_bytes(to, from, size);
     if (size % 8 != 0) std::memset(to + size, 0, 8 - size % 8);
 }
 

@@ -141,9 +141,9 @@ inline std::uint64_t snapshot_table(const TableView& from, const std::string& na
 /// file has its name.
 template <typename Held>
 void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, Held&& held) {
-    if (capacity <= old.file.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
-        throw InvalidArgument("capacity", "it must be larger than it is (" + std::to_string(old.file.header.capacity) +
-                                              "), and at most 1073741824");
+    if (capacity < old.file.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
+        throw InvalidArgument("capacity", "it must not be smaller than it is (" +
+                                              std::to_string(old.file.header.capacity) + "), and at most 1073741824");
     }
     const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);
     copy_keys(old.changes->view(), made->file);

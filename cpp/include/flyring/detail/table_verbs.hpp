@@ -96,10 +96,8 @@ template <typename Handler>
 }
 
 /// Copies what fits into a buffer.
-inline void copy_value(MutableBytes buffer, const std::byte* from, std::size_t length) noexcept {
-    const std::size_t most = std::min(length, buffer.size());
-    if (FLYRING_LIKELY(most <= small)) return copy_small(buffer.data(), from, most);
-    std::memcpy(buffer.data(), from, most);
+[[gnu::always_inline]] inline void copy_value(MutableBytes buffer, const std::byte* from, std::size_t length) noexcept {
+    copy_bytes(buffer.data(), from, std::min(length, buffer.size()));
 }
 
 /// A put from a handler over a copy of the value; 0 if the key is not there.

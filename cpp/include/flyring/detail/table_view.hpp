@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "flyring/detail/memory.hpp"
 #include "flyring/detail/table_file.hpp"
@@ -15,6 +16,29 @@
 // Finding and reading (spec/table.md 6). A reader takes nothing and stores nothing.
 
 namespace flyring::detail {
+
+/// Copies a value, or a key. Up to 64 bytes it is two copies of a fixed size, which may overlap: a loop over words
+/// would fill the processor's window of instructions, so that fewer finds overlap.
+[[gnu::always_inline]] inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+    const auto twice = [&](auto half) __attribute__((always_inline)) {
+        constexpr std::size_t length = decltype(half)::value;
+        std::memcpy(to, from, length);
+        std::memcpy(to + size - length, from + size - length, length);
+    };
+    if (FLYRING_UNLIKELY(size > 64)) {
+        std::memcpy(to, from, size);
+    } else if (size >= 32) {
+        twice(std::integral_constant<std::size_t, 32>{});
+    } else if (size >= 16) {
+        twice(std::integral_constant<std::size_t, 16>{});
+    } else if (size >= 8) {
+        twice(std::integral_constant<std::size_t, 8>{});
+    } else if (size >= 4) {
+        twice(std::integral_constant<std::size_t, 4>{});
+    } else {
+        for (std::size_t at = 0; at < size; ++at) to[at] = from[at];
+    }
+}
 
 /// Where a cell is not known.
 inline constexpr std::uint64_t no_cell = ~std::uint64_t{0};

@@ -310,7 +310,7 @@ public final class Table extends TableReads implements AutoCloseable {
      *
      * @param capacity how many keys fit then.
      * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
-     * @throws InvalidArgumentException if the capacity is not larger than now.
+     * @throws InvalidArgumentException if the capacity is below that of now.
      */
     public void grow(long capacity, Duration timeout) {
         state.grow(capacity, timeout);

@@ -130,7 +130,7 @@ final class TableCreation {
      */
     static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
         TableFile from = held.file();
-        if (capacity <= from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
+        if (capacity < from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
             throw new InvalidArgumentException("capacity", from.path + " has room for " + from.header.capacity
                 + " keys; it can grow to more, up to " + Layout.TABLE_MAX_CAPACITY + ", not to " + capacity + ".");
         }

@@ -2,8 +2,10 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.stream.Stream;
 
 /**
  * An attached table file: its sections, mapped in pieces of 2^30 bytes, and access to their words (table.md 2). A grown
@@ -25,6 +27,9 @@ final class TableFile {
     private final Memory[] cells;
     /** The same memory as cells, for handlers: a write throws. */
     private final Memory[] readable;
+    /** For the hot path: where the copies of the index and the pieces of the cells lie; null if not known. */
+    private final long[] copiesAt;
+    private final long[] cellsAt;
     private long busy;
     /** Whether readers may believe what is there, once they may. */
     private boolean whole;
@@ -39,6 +44,11 @@ final class TableFile {
         this.cells = map(header.cellsOffset, header.cells * header.cellStride);
         this.readable = Arrays.stream(cells).map(each -> Memory.of(each.view().asReadOnlyBuffer()))
             .toArray(Memory[]::new);
+        long[] addresses = Stream.of(first, second, cells).flatMap(Arrays::stream).mapToLong(Memory::readableAt)
+            .map(Raw::base).toArray();
+        boolean known = first.length == 1 && second.length == 1 && Arrays.stream(addresses).allMatch(at -> at != 0);
+        this.copiesAt = known ? Arrays.copyOf(addresses, 2) : null;
+        this.cellsAt = known ? Arrays.copyOfRange(addresses, 2, addresses.length) : null;
         Memory.whenForgotten(this, file::close);
     }
 
@@ -99,6 +109,12 @@ final class TableFile {
         return cells[(int) (cell * header.cellStride >>> PIECE_BITS)];
     }
 
+    /** The address of a usable cell; 0 if not known. The caller keeps this object reachable. */
+    long cellAddress(long cell) {
+        final long at = cell * header.cellStride;
+        return cellsAt == null ? 0 : cellsAt[(int) (at >>> PIECE_BITS)] + (at & INSIDE);
+    }
+
     Memory readableCell(long cell) {
         return readable[(int) (cell * header.cellStride >>> PIECE_BITS)];
     }
@@ -129,6 +145,11 @@ final class TableFile {
 
     /** An entry of a copy of the index. Pairs with: insert 3, remove 3, rebuild. */
     long entry(int copy, long entry) {
+        if (copiesAt != null) {
+            final long value = Raw.getLongAcquire(copiesAt[copy] + (entry << 3));
+            Reference.reachabilityFence(this);
+            return value;
+        }
         return index(copy, entry).getLongAcquire((int) (entry << 3 & INSIDE));
     }
 

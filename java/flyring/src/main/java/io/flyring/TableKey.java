@@ -146,6 +146,19 @@ final class TableKey {
         return true;
     }
 
+    /** The same by address; the cell has room for the longest key. */
+    boolean is(long keyAt, int keyLength) {
+        if (keyLength != length) {
+            return false;
+        }
+        for (int at = 0; at < length; at += Long.BYTES) {
+            if (Raw.getLongOpaque(keyAt + at) != (long) LONGS.get(bytes, at)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     void store(Memory memory, int keyAt) {
         for (int at = 0; at < length; at += Long.BYTES) {
             memory.putLongOpaque(keyAt + at, (long) LONGS.get(bytes, at));

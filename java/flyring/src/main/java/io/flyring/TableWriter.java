@@ -215,7 +215,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * Puts a larger file in the place of the table's. Keys keep their versions; other processes follow.
      *
      * @param capacity how many keys fit then.
-     * @throws InvalidArgumentException if the capacity is not larger than now.
+     * @throws InvalidArgumentException if the capacity is below that of now.
      */
     public void grow(long capacity) {
         table.growUnder(seat, capacity);

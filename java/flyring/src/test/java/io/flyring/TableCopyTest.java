@@ -78,7 +78,7 @@ class TableCopyTest {
             Entry entry = other.entry(5);
             Other<Long> waits = new Other<>(() -> third.waitChanged(5, versions[5], Duration.ofSeconds(10)));
             assertEquals("capacity", assertThrows(InvalidArgumentException.class,
-                () -> table.grow(8, Duration.ZERO)).argument());
+                () -> table.grow(7, Duration.ZERO)).argument());
             table.grow(100, Duration.ZERO);
             assertEquals(List.of(100L, 8L), List.of(table.capacity(), table.size()));
             Thread.sleep(2);
@@ -136,6 +136,9 @@ class TableCopyTest {
             assertEquals(List.of(0L, table.size(), old.word(Layout.TABLE_CONTROL_STAMP), old.changed()),
                 List.of(grown.generation(), grown.fresh(), grown.word(Layout.TABLE_CONTROL_STAMP), grown.changed()));
             assertEquals(old.changed(), table.version());
+            table.grow(30, NOW); // as large as it is: a new file without tombstones
+            assertEquals(grown.changed(), table.version());
+            assertEquals(Layout.SUCCESSOR_REPLACED, grown.successor());
         }
     }
 
@@ -163,7 +166,8 @@ class TableCopyTest {
     void aTableWithTheSameIdAndOtherValuesIsAnotherOne() {
         try (Table table = create(TableTest.integer())) {
             TableTest.put(table, 1, "v1");
-            Identity same = new Identity().channelId(table.id());
+            Identity same = new Identity().channelId(table.id())
+                .createdAt(TableFile.open(path(), new OpenOptions()).header.createdAt);
             Table.replace(path(), TableTest.integer().valueBytes(48).checked(true).identity(same)).close();
             assertThrows(ChannelReplacedException.class, () -> TableTest.put(table, 1, "v2"));
             assertEquals("v1", get(table, 1));

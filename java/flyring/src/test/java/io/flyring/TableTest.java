@@ -367,7 +367,7 @@ class TableTest {
             for (Executable inside : List.<Executable>of(() -> put(table, "k", "2"), () -> put(writer, "k", "2"),
                 () -> table.remove("x"), () -> writer.remove("x"), () -> table.put(7, one, 0, 1), table::close,
                 writer::close, table::writer, table::clear, writer::clear, () -> writer.grow(100),
-                () -> table.grow(100, NOW),
+                () -> table.grow(100, NOW), () -> writer.put(7, one, 0, 1),
                 () -> writer.snapshot(rings.path("s.table")), () -> table.close(true),
                 () -> writer.put(table.entry("k"), one, 0, 1))) {
                 assertTrue(writer.update("k", value -> {
@@ -376,7 +376,7 @@ class TableTest {
                     assertNull(get(table, "x"), "a read is allowed");
                 }) > 0);
             }
-            assertEquals(Character.toString('1' + 15), get(table, "k"));
+            assertEquals(Character.toString('1' + 16), get(table, "k"));
         }
         assertEquals(List.of("t.table"), rings.files());
     }

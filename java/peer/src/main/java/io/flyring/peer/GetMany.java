@@ -69,10 +69,11 @@ final class GetMany {
             }
             version = table.version();
             round(turn);
-            if (until >= 0 && version >= until || until < 0 && System.nanoTime() - end >= 0) {
+            boolean over = System.nanoTime() - end >= 0;
+            if (until < 0 ? over : version >= until) {
                 break;
             }
-            if (System.nanoTime() - end >= 0) {
+            if (over) {
                 throw new Request.Bad("timeout", "The table's version is " + version + ", not " + until + ".");
             }
         }
