@@ -93,7 +93,8 @@ class MapRunner {
           filled_(setup.client() ? keys("keys") : std::vector<std::int64_t>()),
           map_(setup) {
         if (shared_ == nullptr) throw std::runtime_error("cannot map " + setup.dir + "/shared");
-        if (!setup.client()) at_ = sequence_.size() / 2;  // a writer does not bring the reader's next keys into the cache
+        if (!setup.client())
+            at_ = sequence_.size() / 2;  // a writer does not bring the reader's next keys into the cache
     }
 
     void run() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <flyring/table.hpp>
 #include <functional>
 #include <set>
 #include <vector>

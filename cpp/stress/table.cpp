@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <flyring/table.hpp>
 #include <optional>
 #include <thread>
 #include <vector>

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <flyring/flyring.hpp>
+#include <flyring/table.hpp>
 #include <string>
 
 #include "plan.hpp"
