@@ -4,10 +4,12 @@ what the commands for channels say about a table."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -269,9 +271,16 @@ def test_watch(table: Table, capsys: Capture) -> None:
 
 def test_watch_follows_changes_until_the_table_is_replaced(table: Table) -> None:
     command = [sys.executable, "-m", "flyring.cli", "table", "watch", "t", "a", "b"]
-    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with contextlib.ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        )
         assert process.stdout is not None
         assert process.stderr is not None
+        limit = threading.Timer(60, process.kill)  # a line that does not come fails the test
+        limit.start()
+        stack.callback(limit.cancel)
+        stack.callback(process.kill)
 
         def line() -> dict[str, Any]:
             found: dict[str, Any] = json.loads(process.stdout.readline())  # type: ignore[union-attr]
