@@ -160,7 +160,7 @@ def test_one_helper_thread_serves_all() -> None:
                 names.append(file.read().strip())  # the thread may have ended meanwhile
         return names.count("flyring-waits")
 
-    assert helpers() == 0
+    until(lambda: helpers() == 0)  # that of the test before may still end
     with pair() as (channel, publisher, subscriber), Channel.create("other", "broadcast") as second:
         readers = [subscriber, channel.subscriber(), channel.lossy_subscriber(), second.subscriber()]
         fds = [reader.fileno() for reader in readers]
