@@ -83,6 +83,7 @@ class Pair:
     """Two peers with a ring in each direction."""
 
     ASLEEP = 0, 0  # ns that each looks before it sleeps, in `begin`: both sleep for each message
+    FEWER = 1  # what --waits is divided by
 
     def __init__(self, run, first, second):
         self.run = run
@@ -148,6 +149,7 @@ class Changes(Pair):
 
     HOW = ("key", "table", "absent")
     ASLEEP = 60_000, 60_000  # ns that each is busy, so that the other one sleeps
+    FEWER = 6  # because each wait takes longer
 
     def __init__(self, run, first, second):
         self.run, self.turn = run, 0
@@ -260,7 +262,7 @@ def no_wake_up_is_lost(run, first, second, wanted, seed, kind=Pair):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "log" / "sleeping")
-    parser.add_argument("--waits", type=int, default=100_000, help="of each pair")
+    parser.add_argument("--waits", type=int, default=100_000, help="of each pair; a sixth of it with tables")
     parser.add_argument("--only", default="")
     parser.add_argument("--part", type=part, default=slice(None), metavar="K/N")
     parser.add_argument("--languages", type=lambda text: text.split(","))
@@ -285,7 +287,7 @@ def main():
                 (f"{a} and {b} change a table", Changes),
             ):
                 if options.only in title:
-                    result = run.test(title, no_wake_up_is_lost, a, b, options.waits, options.seed, kind)
+                    result = run.test(title, no_wake_up_is_lost, a, b, options.waits // kind.FEWER, options.seed, kind)
                     table += [(f"{a}, {b}{WORDS[kind]}", *result)] if result else []
     finally:
         run.end()

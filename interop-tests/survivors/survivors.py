@@ -250,10 +250,10 @@ class Survivors:
     def end(self, scenario, world):
         """Closes everything, as a user would."""
         victim = world.victim
-        for handle in list(victim.open_channels):
-            code, _ = self.answer(lambda handle=handle: victim.call("close", channel=handle))
+        for kind, handle in list(victim.open_handles):
+            code, _ = self.answer(lambda kind=kind, handle=handle: victim.call("close", **{kind: handle}))
             if code is not None:
-                raise Wrong(f"expected close of the channel to work, found {code}")
+                raise Wrong(f"expected close of the {kind} to work, found {code}")
 
     def check_end(self, scenario, world):
         victim = world.victim
