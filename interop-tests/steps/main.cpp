@@ -266,8 +266,8 @@ class Program {
     std::size_t check_table(TableCase& test, const TableScenario& scenario) {
         if (scenario.grows) {
             const std::set<std::size_t> points = test.some_points(random_, arguments_.full    ? 2000
-                                                                           : arguments_.quick ? 10
-                                                                                              : 100);
+                                                                           : arguments_.quick ? 4
+                                                                                              : 20);
             for (const std::size_t k : points) test.check_kill(at_ = k);
             return points.size();
         }
