@@ -146,7 +146,7 @@ class TableRecovery {
                same_bytes(view_.cell(number) + layout::TABLE_CELL_KEY, key.data, key.size);
     }
 
-    /// Makes `fresh` and the stack anew: the lowest free cell is on top.
+    /// Makes `fresh` and the stack again, from the cells: the lowest free cell is on top.
     void make_stack() noexcept {
         std::uint64_t fresh = view_.cell_count();
         while (fresh > 0 && !used_[fresh - 1]) --fresh;

@@ -70,7 +70,7 @@ void change_value(std::string& value, Handler&& handler) {
     decode_value<T>(Bytes(data, value.size()), [&](T& flyweight) {
         if (flyweight.buffer() != value.data()) {
             throw BadMessage(0, 0, static_cast<std::int32_t>(T::sbeTemplateId()),
-                             "the value is of an older version, whose block is shorter; put it anew");
+                             "the value is of an older version, whose block is shorter; put it again");
         }
         handler(flyweight);
     });

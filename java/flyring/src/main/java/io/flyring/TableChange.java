@@ -405,7 +405,7 @@ final class TableChange {
         return place(copy, entry);
     }
 
-    /** Makes index, stack and intent anew, for a recovery that has cleared the entries (9). */
+    /** Makes index, stack and intent again, for a recovery that has cleared the entries (9). */
     void reset() {
         file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, 0);
         file.control.putIntRelease(Layout.TABLE_CONTROL_FRESH, (int) header.cells);
