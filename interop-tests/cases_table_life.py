@@ -148,6 +148,9 @@ def copied(run, first, second, third):
     true("a table of its own", opened["table_id"] != a.call("info", table=name)["table_id"], opened)
     equal("the same keys, values, versions", seen_alike(copy, c), whole)
     equal("the same change", told(c, "size", table=copy), told(a, "size", table=name))
+    for who, what in ((a, {"writer": name}), (b, {"table": name})):
+        answer = refused("invalid-argument", who, "snapshot", **what, path=name)
+        equal("argument", answer["argument"], "path")
     a.send("put_many", writer=name, first=30, seconds=1, count=2000, **MANY)
     b.call("snapshot", table=name, path=copy + "b")
     a.receive(20)

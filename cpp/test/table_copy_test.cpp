@@ -140,6 +140,42 @@ TEST_F(TableCopies, a_writer_grows_and_goes_on_and_others_put_after_it) {
     EXPECT_EQ(table.get("d"), "1");
 }
 
+// The larger file has the name, but the folder cannot be written to the disk.
+TEST_F(TableCopies, a_writer_whose_grow_fails_late_is_closed_and_loses_nothing) {
+    Table table = Table::create("t", options(2));
+    TableWriter writer = table.writer("feed");
+    writer.put("a", "1");
+    bool renamed = false;
+    {
+        const faults::Hook hook([&](const faults::Call& call) {
+            const bool fails = renamed && std::string(call.name) == "open";
+            renamed = renamed || std::string(call.name) == "rename";
+            return fails ? EMFILE : 0;
+        });
+        EXPECT_EQ(code_of([&] { writer.grow(10); }), "io");
+    }
+    EXPECT_TRUE(renamed);
+    EXPECT_EQ(code_of([&] { writer.put("b", "1"); }), "closed");
+    EXPECT_GT(table.put("b", "1"), 0);  // the slot is free
+    EXPECT_EQ(table.capacity(), 10U);
+    EXPECT_EQ(content(Table::open("t")).size(), 2U);
+}
+
+TEST_F(TableCopies, a_writer_whose_grow_fails_early_goes_on) {
+    Table table = Table::create("t", options(2));
+    TableWriter writer = table.writer("feed");
+    {
+        const faults::Hook hook(
+            [](const faults::Call& call) { return std::string(call.name) == "rename" ? EACCES : 0; });
+        EXPECT_THROW(writer.grow(10), flyring::FlyringError);
+    }
+    EXPECT_GT(writer.put("a", "1"), 0);
+    EXPECT_EQ(Table::open("t").get("a"), "1");
+    writer.grow(10);
+    EXPECT_GT(writer.put("b", "1"), 0);
+    EXPECT_EQ(content(Table::open("t")).size(), 2U);
+}
+
 TEST_F(TableCopies, a_put_that_waits_for_the_slot_goes_into_the_larger_file) {
     Table table = Table::create("t", options(2));
     Table other = Table::open("t");

@@ -18,9 +18,11 @@ from flyring import (
     ClosedError,
     FlyringError,
     InvalidArgumentError,
+    IoError,
     NoFreeSlotError,
     Table,
     layout,
+    system,
 )
 from flyring._identity import Identity
 from flyring.table_base import TableWalk
@@ -47,6 +49,23 @@ def successor_of(table: Table) -> int:
 def made(**options: Any) -> Table:
     wanted: dict[str, Any] = {"capacity": 20, "key": "text", "value_bytes": 40, "checked": True, **options}
     return Table.replace("t", **wanted)
+
+
+def test_a_snapshot_never_replaces_its_own_table(table: Table, folder: Path) -> None:
+    os.symlink(folder, folder / "link")
+    for path in ("t", table.path, str(folder / "link" / "t.table")):
+        with pytest.raises(InvalidArgumentError, match="path: it is the table itself"):
+            table.snapshot(path)
+        with table.writer() as writer, pytest.raises(InvalidArgumentError, match="path"):
+            writer.snapshot(path)
+    with Table.open("t") as again:
+        assert (again.id, again["a"]) == (table.id, b"1")
+
+
+def test_a_snapshot_has_the_mode_of_its_table(folder: Path) -> None:
+    with made(mode=0o640) as table:
+        table.snapshot("s")
+    assert (folder / "s.table").stat().st_mode & 0o777 == 0o640
 
 
 def test_snapshot(folder: Path) -> None:
@@ -311,3 +330,47 @@ def test_snapshot_while_the_table_grows(table: Table, monkeypatch: pytest.Monkey
         with Table.open("s") as snapshot:
             assert sorted(snapshot) == [*range(4500, 9000)]
             assert [*broken_rules(snapshot)] == []
+
+
+def fail_after_the_rename(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def sync_folder(folder: str) -> None:
+        raise error
+
+    monkeypatch.setattr(system, "sync_folder", sync_folder)
+
+
+@pytest.mark.parametrize("error", [OSError(5, "no sync"), KeyboardInterrupt()])
+def test_a_writer_whose_grow_fails_late_is_closed_and_loses_nothing(
+    table: Table, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """The larger file has the name, but the folder cannot be written to the disk."""
+    writer = table.writer("feed")
+    with monkeypatch.context() as failing:
+        fail_after_the_rename(failing, error)
+        with pytest.raises(IoError if isinstance(error, OSError) else KeyboardInterrupt):
+            writer.grow(100)
+    assert writer.closed
+    with pytest.raises(ClosedError):
+        writer.put("b", b"1")
+    table["b"] = b"2"  # the slot is free
+    assert table.capacity == 100
+    with Table.open("t") as again:
+        assert dict(again) == {"a": b"1", "b": b"2"}
+
+
+def test_a_writer_whose_grow_fails_early_goes_on(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rename(*_: object) -> None:
+        raise OSError(13, "no rename")
+
+    with table.writer("feed") as writer:
+        with monkeypatch.context() as failing:
+            failing.setattr(os, "rename", rename)
+            with pytest.raises(FlyringError):
+                writer.grow(100)
+        writer.put("b", b"2")
+        with Table.open("t") as again:
+            assert again["b"] == b"2"
+        writer.grow(100)
+        writer.put("c", b"3")
+    with Table.open("t") as again:
+        assert dict(again) == {"a": b"1", "b": b"2", "c": b"3"}

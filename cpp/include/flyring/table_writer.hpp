@@ -90,16 +90,23 @@ class TableWriter {
         return core_->with_slot(
             [&](detail::AttachedTable& at) { return detail::snapshot_table(at.changes->view(), path); });
     }
-    /// See Table::grow.
+    /// See Table::grow. If it fails when the larger file has the name already, this writer is closed.
     void grow(std::uint64_t capacity) {
         core_->with_slot([&](detail::AttachedTable& at) {
-            detail::grow_table(core_->state(), at, capacity, [&](detail::AttachedTable& grown) {
-                detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
-                (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
-                grown_lock_ = detail::SlotLock(std::move(description), grown.file.slot_lock());
-                grown_ = &grown;
-            });
-            core_->move_to(*grown_, std::move(grown_lock_));
+            detail::SlotLock lock;
+            detail::AttachedTable* larger = nullptr;
+            try {
+                detail::grow_table(core_->state(), at, capacity, [&](detail::AttachedTable& grown) {
+                    detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
+                    (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
+                    lock = detail::SlotLock(std::move(description), grown.file.slot_lock());
+                    larger = &grown;
+                });
+                core_->move_to(*larger, std::move(lock));
+            } catch (...) {
+                core_->close_if_lost(at);
+                throw;
+            }
         });
     }
 
@@ -117,8 +124,6 @@ class TableWriter {
     }
 
     std::unique_ptr<detail::TableWriterCore> core_;
-    detail::SlotLock grown_lock_;  // only while grow runs
-    detail::AttachedTable* grown_ = nullptr;
 };
 
 }  // namespace flyring

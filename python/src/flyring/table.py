@@ -419,14 +419,14 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         with self._writer(None, timeout) as writer:
             return writer.clear()
 
-    def snapshot(self, path: str | os.PathLike[str], *, any_file_system: bool = False) -> int:
+    def snapshot(self, path: str | os.PathLike[str]) -> int:
         """Writes a whole copy of the table to ``path``: beside it first, synced, then renamed. Returns how many keys it
         has. It is of one instant only if a ``TableWriter`` makes it.
 
-        Raises NoSpaceError, UnsuitableFileSystemError, AccessDeniedError or IoError.
+        Raises InvalidArgumentError if ``path`` is the table's own, NoSpaceError, AccessDeniedError or IoError.
         """
         self._check_open()
-        return copy_into(self, table_path(path), any_file_system)
+        return copy_into(self, table_path(path))
 
     def grow(self, capacity: int, timeout: float | None = None) -> None:
         """Puts a larger file in the place of this one, with all keys and their versions. Other processes follow it.

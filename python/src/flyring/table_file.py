@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from . import _core, layout
 from ._core import File, Memory, file_system_type
 from ._identity import Identity
-from .errors import FlyringError
+from .errors import FlyringError, InvalidArgumentError
 from .system import create_file, open_file
 from .table_header import TableHeader
 
@@ -45,8 +45,11 @@ def fill_in(file: File, header: TableHeader, schema: bytes, identity: Identity, 
     return header
 
 
-def copy_into(table: Table, path: str, any_file_system: bool) -> int:
-    """Writes a snapshot. Returns how many keys it has."""
+def copy_into(table: Table, path: str) -> int:
+    """Writes a snapshot. Returns how many keys it has. InvalidArgumentError if the table itself has this path."""
+    there = table_at(path)
+    if there is not None and there.table_id == table.id:
+        raise InvalidArgumentError("path", "it is the table itself; give the copy another name")
     identity, size, walk = table._identity, 0, table._walk()
     header = replace(table.header, table_id=identity.new_channel_id(), created_at=identity.creation_time(), longer=0)
 
@@ -55,7 +58,7 @@ def copy_into(table: Table, path: str, any_file_system: bool) -> int:
         final = fill_in(file, header, table._schema_bytes, identity, is_checked(file))
         size = copy_cells(table, walk, file, final, path, clean=True)
 
-    create_file(path, header.file_length, 0o600, any_file_system, True, make, True, lambda: successor(path))
+    create_file(path, header.file_length, mode_of(table), True, True, make, True, lambda: successor(path))
     return size
 
 
@@ -94,9 +97,20 @@ def larger_file(
         with_file(file, final)
         made.append((file, final))
 
-    mode = os.fstat(table._file.fileno()).st_mode & 0o777
-    create_file(table.path, header.file_length, mode, table._any_file_system, True, make, True, lambda: hint(old))
+    create_file(table.path, header.file_length, mode_of(table), True, True, make, True, lambda: hint(old))
     return made[0]
+
+
+def table_at(path: str) -> TableHeader | None:
+    """Returns the header of the table that has this path; None if there is no whole table."""
+    with contextlib.suppress(FlyringError, OSError), contextlib.closing(open_file(path, True)) as file:
+        page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
+        return TableHeader.parse(page, size, path)
+    return None
+
+
+def mode_of(table: Table) -> int:
+    return os.fstat(table._file.fileno()).st_mode & 0o777
 
 
 def same_but_larger(old: TableHeader, new: TableHeader) -> bool:

@@ -118,15 +118,16 @@ class TableWriter(_core.TableWriter, Closing):
             removed += some
         return removed
 
-    def snapshot(self, path: str | os.PathLike[str], *, any_file_system: bool = False) -> int:
+    def snapshot(self, path: str | os.PathLike[str]) -> int:
         """Writes a whole copy of the table as it is now to ``path``; see ``Table.snapshot``."""
         from .system import table_path
 
         self._check()
-        return copy_into(self._table, table_path(path), any_file_system)
+        return copy_into(self._table, table_path(path))
 
     def grow(self, capacity: int) -> None:
-        """Puts a larger file in the place of the table's; see ``Table.grow``. This writer goes on in it."""
+        """Puts a larger file in the place of the table's; see ``Table.grow``. This writer goes on in it. If it fails
+        when the larger file has the name already, this writer is closed."""
         self._check()
         table = self._table
         table._check_handler()
@@ -136,6 +137,7 @@ class TableWriter(_core.TableWriter, Closing):
         table._check_replaced()
         locks: list[File] = []
         writers: list[_core.TableWriter] = []
+        old = table._memory
 
         def take(file: File, header: TableHeader) -> None:
             """Takes the new file's slot."""
@@ -152,13 +154,15 @@ class TableWriter(_core.TableWriter, Closing):
 
         try:
             file, header = larger_file(table, capacity, take)
+            table._adopt(file, header)
+            self._move(writers[0])  # gives the old slot back
+            self._lock = locks[0]
         except BaseException:
             for lock in locks:
                 lock.close()
+            if table._memory is not old or table._has_no_name():  # a change of the old file would be lost
+                self.close()
             raise
-        table._adopt(file, header)
-        self._lock = locks[0]
-        self._move(writers[0])  # gives the old slot back
 
     def sync(self) -> None:
         """Writes to the disk what was changed. Raises IoError."""

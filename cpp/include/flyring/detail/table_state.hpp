@@ -409,6 +409,12 @@ class TableWriterCore {
         lock_ = std::move(lock);  // unlocks the old slot
     }
 
+    /// Closes the writer if a grow that failed has given the name to the larger file: a change of the old file would be
+    /// lost (7).
+    void close_if_lost(AttachedTable& old) noexcept {
+        if (at_ == &old && load_relaxed(old.file.successor()) != 0) close();
+    }
+
     /// Throws ViewAlive inside a handler of its own update.
     void close_checked() {
         if (in_handler()) state_->throw_in_handler("closed, nor its writer,");

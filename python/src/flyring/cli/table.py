@@ -68,7 +68,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     one.add_argument("path", metavar="PATH", help="the copy; it is replaced in one step")
     one.add_argument("--every", metavar="SECONDS", type=float, help="again each SECONDS, until Ctrl-C")
     one.add_argument("--count", metavar="N", type=int, help="with --every: end after N copies")
-    one.add_argument("--any-file-system", action="store_true", help="also allow file systems not known to work")
     one = with_json(verb("grow", "put a larger file in the place of a table", grow))
     one.add_argument("capacity", metavar="CAPACITY", type=int, help="how many keys fit then")
 
@@ -265,7 +264,7 @@ def copy(options: argparse.Namespace) -> None:
     with opened(options.name) as one:  # again for each copy: another table may have the name
         path = options.path if "/" in options.path else f"./{options.path}"
         begun = time.monotonic()
-        count = one.snapshot(path, any_file_system=options.any_file_system)
+        count = one.snapshot(path)
     took = time.monotonic() - begun
     if options.json:
         print_json({"path": path, "keys": count, "seconds": round(took, 3)})

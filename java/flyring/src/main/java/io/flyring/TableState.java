@@ -395,6 +395,9 @@ final class TableState {
                     if (!done && grown[0] != null) {
                         grown[0].close();
                     }
+                    if (!done && seat.slot().file().successor() != 0) {
+                        seat.close(); // the larger file has the name: a change of the old one would be lost
+                    }
                 }
             }
         }
