@@ -84,7 +84,10 @@ def test_keys_sort_filter_and_open_one_channel() -> None:
             assert (app.sort, lines_of(app)[1].split()[0]) == ("alarm", "ticks")
             await pilot.press("enter")
             assert not any(line.startswith("quiet") for line in lines_of(app))
-            await pilot.press("escape", "slash", *"idle", "enter")
+            await pilot.press("escape", "slash", *"idle")
+            assert "only lines with this text" in str(app.query_one("#keys", Static).render())
+            await pilot.press("enter")
+            assert "q quit" in str(app.query_one("#keys", Static).render())
             assert [line.split()[0] for line in lines_of(app)] == ["CHANNEL", "quiet"]
             await pilot.press("escape", "down", "down", "up", "q")
             assert len(lines_of(app)) > 3

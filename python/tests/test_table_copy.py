@@ -367,6 +367,7 @@ def test_a_writer_whose_grow_fails_early_goes_on(table: Table, monkeypatch: pyte
             failing.setattr(os, "rename", rename)
             with pytest.raises(FlyringError):
                 writer.grow(100)
+        assert successor_of(table) == 0
         writer.put("b", b"2")
         with Table.open("t") as again:
             assert again["b"] == b"2"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator
@@ -16,20 +15,18 @@ from uuid import UUID
 from . import layout
 from ._core import File, Memory, close_all
 from ._identity import REAL, Identity
+from .attaching import attached, once_there, opened_or_created
 from .client import Client
 from .closing import Closing
-from .content import Options, check_is_schema, check_schema, describe, write_content
+from .content import Options, describe, write_content
 from .counters import Counters
 from .errors import (
     AccessDeniedError,
     ChannelDiffersError,
-    ChannelExistsError,
     ChannelReplacedError,
     ClosedError,
     FlyringError,
     InvalidArgumentError,
-    NoSuchChannelError,
-    TimedOutError,
 )
 from .header import Delivery, Foreign, Header, Kind
 from .lossy import LossySubscriber, Start, WhenLapped
@@ -58,8 +55,6 @@ from .stats import Look, Stats
 from .subscriber import Subscriber
 from .system import (
     channel_path,
-    check_file_system,
-    check_folder,
     create_file,
     failed,
     open_file,
@@ -165,25 +160,15 @@ class Channel(Closing):
         CorruptHeaderError, UnsuitableFileSystemError, ChannelDiffersError, InvalidArgumentError or IoError.
         """
         path = channel_path(name)
-        if schema is not None:
-            check_is_schema(schema)
-        check_folder(path, create=False)
-        file = open_file(path, read_only)
-        try:
-            header = Header.parse(
-                os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size, path
-            )
-            check_file_system(file, path, any_file_system, read_only)
-            if not read_only:
-                test_locks(file, path)
-            check_schema(path, header, None if schema is None else schema.id, min_schema_version)
-            text = os.pread(file.fileno(), header.schema_length, header.schema_offset)
-            return cls(file, path, header, text, _identity, any_file_system, wake, read_only)
-        except BaseException as error:
-            file.close()
-            if isinstance(error, OSError) and not isinstance(error, FlyringError):
-                raise failed("attach", error, path) from error
-            raise
+        return attached(
+            path,
+            Header.parse,
+            lambda file, header, text: cls(file, path, header, text, _identity, any_file_system, wake, read_only),
+            read_only=read_only,
+            schema=schema,
+            min_schema_version=min_schema_version,
+            any_file_system=any_file_system,
+        )
 
     @classmethod
     def wait_for(
@@ -200,25 +185,19 @@ class Channel(Closing):
     ) -> Self:
         """Waits until the channel exists, then opens it like ``open``. Raises TimedOutError if the channel does not
         exist within ``timeout`` seconds (None: no limit). Raises the other errors of ``open`` at once."""
-        give_up = time.monotonic() + check_timeout(timeout)
-        nap = 0.001
-        while True:
-            try:
-                return cls.open(
-                    name,
-                    read_only=read_only,
-                    schema=schema,
-                    min_schema_version=min_schema_version,
-                    any_file_system=any_file_system,
-                    wake=wake,
-                    _identity=_identity,
-                )
-            except NoSuchChannelError as error:
-                left = give_up - time.monotonic()
-                if left <= 0:
-                    raise TimedOutError(f"a channel at {error.path}") from None
-            time.sleep(min(nap, left))
-            nap = min(2 * nap, 0.016)
+        return once_there(
+            "channel",
+            timeout,
+            lambda: cls.open(
+                name,
+                read_only=read_only,
+                schema=schema,
+                min_schema_version=min_schema_version,
+                any_file_system=any_file_system,
+                wake=wake,
+                _identity=_identity,
+            ),
+        )
 
     @classmethod
     def open_or_create(
@@ -231,22 +210,16 @@ class Channel(Closing):
         """
         path = channel_path(name)
         description = describe(kind, options, _identity)
-        while True:
-            with contextlib.suppress(NoSuchChannelError):
-                channel = cls.open(
-                    path,
-                    any_file_system=options.get("any_file_system", False),
-                    wake=options.get("wake", True),
-                    _identity=_identity,
-                )
-                try:
-                    channel._compare(description[0])
-                except BaseException:
-                    channel.close()
-                    raise
-                return channel
-            with contextlib.suppress(ChannelExistsError):
-                return cls._create(path, description, options, _identity, replace=False)
+        return opened_or_created(
+            lambda: cls.open(
+                path,
+                any_file_system=options.get("any_file_system", False),
+                wake=options.get("wake", True),
+                _identity=_identity,
+            ),
+            lambda channel: channel._compare(description[0]),
+            lambda: cls._create(path, description, options, _identity, replace=False),
+        )
 
     @classmethod
     def _create(

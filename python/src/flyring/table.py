@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import warnings
@@ -13,24 +12,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from . import layout
 from ._core import File, TableWait
 from ._identity import REAL, Identity
-from .content import check_is_schema, check_schema
+from .attaching import attached, once_there, opened_or_created
 from .errors import (
     ChannelDiffersError,
-    ChannelExistsError,
-    FlyringError,
     InvalidArgumentError,
     NoFreeSlotError,
-    NoSuchChannelError,
     TimedOutError,
 )
 from .loops import Readable
 from .slots import check_name
 from .system import (
-    check_file_system,
-    check_folder,
     create_file,
     failed,
-    open_file,
     remove,
     table_path,
     test_locks,
@@ -119,24 +112,17 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         CorruptHeaderError, UnsuitableFileSystemError, ChannelDiffersError, InvalidArgumentError or IoError.
         """
         path = table_path(name)
-        if schema is not None:
-            check_is_schema(schema)
-        check_folder(path, create=False)
-        file = open_file(path, read_only)
-        try:
-            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-            header = TableHeader.parse(page, size, path)
-            check_file_system(file, path, any_file_system, read_only)
-            if not read_only:
-                test_locks(file, path)
-            check_schema(path, header, None if schema is None else schema.id, min_schema_version)
-            text = os.pread(file.fileno(), header.schema_length, header.schema_offset)
-            return cls(file, path, header, text, _identity, any_file_system, wake, read_only, recovery_progress)
-        except BaseException as error:
-            file.close()
-            if isinstance(error, OSError) and not isinstance(error, FlyringError):
-                raise failed("attach", error, path) from error
-            raise
+        return attached(
+            path,
+            TableHeader.parse,
+            lambda file, header, text: cls(
+                file, path, header, text, _identity, any_file_system, wake, read_only, recovery_progress
+            ),
+            read_only=read_only,
+            schema=schema,
+            min_schema_version=min_schema_version,
+            any_file_system=any_file_system,
+        )
 
     @classmethod
     def wait_for(
@@ -154,26 +140,20 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     ) -> Self:
         """Waits until the table exists, then opens it like ``open``. Raises TimedOutError if it does not exist within
         ``timeout`` seconds (None: no limit). Raises the other errors of ``open`` at once."""
-        give_up = time.monotonic() + check_timeout(timeout)
-        nap = 0.001
-        while True:
-            try:
-                return cls.open(
-                    name,
-                    read_only=read_only,
-                    schema=schema,
-                    min_schema_version=min_schema_version,
-                    any_file_system=any_file_system,
-                    wake=wake,
-                    recovery_progress=recovery_progress,
-                    _identity=_identity,
-                )
-            except NoSuchChannelError as error:
-                left = give_up - time.monotonic()
-                if left <= 0:
-                    raise TimedOutError(f"a table at {error.path}") from None
-            time.sleep(min(nap, left))
-            nap = min(2 * nap, 0.016)
+        return once_there(
+            "table",
+            timeout,
+            lambda: cls.open(
+                name,
+                read_only=read_only,
+                schema=schema,
+                min_schema_version=min_schema_version,
+                any_file_system=any_file_system,
+                wake=wake,
+                recovery_progress=recovery_progress,
+                _identity=_identity,
+            ),
+        )
 
     @classmethod
     def open_or_create(
@@ -187,23 +167,17 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         """
         path = table_path(name)
         description = describe_table(options, _identity)
-        while True:
-            with contextlib.suppress(NoSuchChannelError):
-                table = cls.open(
-                    path,
-                    any_file_system=options.get("any_file_system", False),
-                    wake=options.get("wake", True),
-                    recovery_progress=options.get("recovery_progress"),
-                    _identity=_identity,
-                )
-                try:
-                    table._compare(description[0], "checked" in options)
-                except BaseException:
-                    table.close()
-                    raise
-                return table
-            with contextlib.suppress(ChannelExistsError):
-                return cls._create(path, description, options, _identity, replace=False)
+        return opened_or_created(
+            lambda: cls.open(
+                path,
+                any_file_system=options.get("any_file_system", False),
+                wake=options.get("wake", True),
+                recovery_progress=options.get("recovery_progress"),
+                _identity=_identity,
+            ),
+            lambda table: table._compare(description[0], "checked" in options),
+            lambda: cls._create(path, description, options, _identity, replace=False),
+        )
 
     @classmethod
     def _create(

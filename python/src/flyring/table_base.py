@@ -15,6 +15,7 @@ from uuid import UUID
 from . import _core, layout
 from ._core import File, Memory
 from ._identity import Identity
+from .attaching import header_of
 from .errors import (
     AccessDeniedError,
     BusyError,
@@ -170,8 +171,7 @@ class TableBase(_core.Table):
         except (FlyringError, OSError):
             return
         try:
-            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-            header = TableHeader.parse(page, size, self.path)
+            header = header_of(file, self.path, TableHeader.parse)
             if same_but_larger(self.header, header):
                 self._adopt(file, header)
                 return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from . import _core, layout
 from ._core import File, Memory, file_system_type
 from ._identity import Identity
+from .attaching import header_of
 from .errors import FlyringError, InvalidArgumentError
 from .system import create_file, open_file
 from .table_header import TableHeader
@@ -104,8 +105,7 @@ def larger_file(
 def table_at(path: str) -> TableHeader | None:
     """Returns the header of the table that has this path; None if there is no whole table."""
     with contextlib.suppress(FlyringError, OSError), contextlib.closing(open_file(path, True)) as file:
-        page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-        return TableHeader.parse(page, size, path)
+        return header_of(file, path, TableHeader.parse)
     return None
 
 
@@ -126,8 +126,7 @@ def successor(path: str, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None
     with contextlib.suppress(FlyringError, OSError, ValueError):
         file = open_file(path)
         try:
-            page, size = os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size
-            TableHeader.parse(page, size, path)
+            header_of(file, path, TableHeader.parse)
             old = Memory(file, CONTROL + layout.TABLE_CONTROL_LENGTH, True, path)
         finally:
             file.close()
@@ -145,7 +144,9 @@ def successor(path: str, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None
 def hint(old: Memory, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None]:
     """Stores ``successor`` before the name of a file changes, and wakes those who wait for any change after that."""
     old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
-    yield
-    # Once more: a process that took the slot meanwhile found the old name, and stored 0 (spec/table.md 7).
-    old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
-    old.wake_all(CONTROL + layout.TABLE_CONTROL_DATA_SEQUENCE)
+    try:
+        yield
+    finally:
+        # Once more: a process that took the slot meanwhile found the old name, and stored 0 (spec/table.md 7).
+        old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
+        old.wake_all(CONTROL + layout.TABLE_CONTROL_DATA_SEQUENCE)

@@ -162,6 +162,8 @@ class TableWriter(_core.TableWriter, Closing):
                 lock.close()
             if table._memory is not old or table._has_no_name():  # a change of the old file would be lost
                 self.close()
+            elif not self.closed:
+                old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
             raise
 
     def sync(self) -> None:

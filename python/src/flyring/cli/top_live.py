@@ -28,6 +28,7 @@ PLAIN, TITLE, ALARM, CHOSEN = (
     Style(bold=True, color="red"),
     Style(reverse=True),
 )
+ASKING = "only lines with this text; enter ends, escape shows all"
 KEYS = "q quit  s sort  / filter  enter open  p percentiles of its heartbeats  escape back"
 
 
@@ -112,7 +113,7 @@ class Top(App[None]):
         yield Lines()
         yield Static("", id="curve", markup=False)
         yield Static("", id="events", markup=False)
-        yield Input(placeholder="text to look for; enter ends, escape shows all")
+        yield Input()
         yield Static(KEYS, id="keys", markup=False)
 
     def on_mount(self) -> None:
@@ -158,6 +159,7 @@ class Top(App[None]):
         box = self.query_one(Input)
         box.display = True
         box.value = self.only
+        self.query_one("#keys", Static).update(ASKING)
         box.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -204,6 +206,7 @@ class Top(App[None]):
 
     def _put_away(self) -> None:
         self.query_one(Input).display = False
+        self.query_one("#keys", Static).update(KEYS)
         self.query_one(Lines).focus()
 
 

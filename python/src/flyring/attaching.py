@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening a file of another process: what channels and tables do alike (spec/channel.md 3.3)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from . import layout
+from .content import check_is_schema, check_schema
+from .errors import ChannelExistsError, FlyringError, NoSuchChannelError, TimedOutError
+from .system import check_file_system, check_folder, failed, open_file, test_locks
+from .wait import check_timeout
+
+if TYPE_CHECKING:
+    from ._core import File
+    from .header import Header
+    from .sbe.schema import Schema
+    from .table_header import TableHeader
+
+    AnyHeader = TypeVar("AnyHeader", Header, TableHeader)
+Made = TypeVar("Made")
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+One = TypeVar("One", bound=Closable)
+
+
+def header_of(file: File, path: str, parse: Callable[[bytes, int, str], AnyHeader]) -> AnyHeader:
+    """Reads and checks the header of an open file. Raises what ``parse`` raises, and OSError."""
+    return parse(os.pread(file.fileno(), layout.HEADER_LENGTH, 0), os.fstat(file.fileno()).st_size, path)
+
+
+def attached(
+    path: str,
+    parse: Callable[[bytes, int, str], AnyHeader],
+    make: Callable[[File, AnyHeader, bytes], Made],
+    *,
+    read_only: bool,
+    schema: Schema | None,
+    min_schema_version: int,
+    any_file_system: bool,
+) -> Made:
+    """Opens the file, checks it, and returns ``make(file, header, schema's bytes)``, which owns the file."""
+    if schema is not None:
+        check_is_schema(schema)
+    check_folder(path, create=False)
+    file = open_file(path, read_only)
+    try:
+        header = header_of(file, path, parse)
+        check_file_system(file, path, any_file_system, read_only)
+        if not read_only:
+            test_locks(file, path)
+        check_schema(path, header, None if schema is None else schema.id, min_schema_version)
+        return make(file, header, os.pread(file.fileno(), header.schema_length, header.schema_offset))
+    except BaseException as error:
+        file.close()
+        if isinstance(error, OSError) and not isinstance(error, FlyringError):
+            raise failed("attach", error, path) from error
+        raise
+
+
+def once_there(noun: str, timeout: float | None, open_it: Callable[[], Made]) -> Made:
+    """Calls ``open_it`` until the file exists. TimedOutError after ``timeout`` seconds (None: no limit)."""
+    give_up = time.monotonic() + check_timeout(timeout)
+    nap = 0.001
+    while True:
+        try:
+            return open_it()
+        except NoSuchChannelError as error:
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise TimedOutError(f"a {noun} at {error.path}") from None
+        time.sleep(min(nap, left))
+        nap = min(2 * nap, 0.016)
+
+
+def opened_or_created(open_it: Callable[[], One], compare: Callable[[One], None], create: Callable[[], One]) -> One:
+    """Opens what is there and compares it, or creates it; another process may do the same at this moment."""
+    while True:
+        with contextlib.suppress(NoSuchChannelError):
+            one = open_it()
+            try:
+                compare(one)
+            except BaseException:
+                one.close()
+                raise
+            return one
+        with contextlib.suppress(ChannelExistsError):
+            return create()
