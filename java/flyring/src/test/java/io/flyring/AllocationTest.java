@@ -308,9 +308,10 @@ class AllocationTest {
                     writer.put("none", target, 0, 8);
                 });
             }
+            // The calls for the lock make objects: 1024 bytes a put on JDK 25 as long as C2 has not compiled them.
             final int singles = 5000;
             long single = allocated(i -> sum += table.put(i & 1023, target, 0, 48), singles);
-            assertTrue(single < singles * 1000L, "what the calls for the lock make, and no more: " + single);
+            assertTrue(single < singles * 1500L, "what the calls for the lock make, and no more: " + single);
             try (TableWriter writer = table.writer()) {
                 assertNoBytes("put", i -> sum += writer.put(i & 1023, target, 0, 40));
                 assertNoBytes("put by an entry", i -> sum += writer.put(entry, target, 0, 40));
