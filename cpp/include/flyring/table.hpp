@@ -80,8 +80,8 @@ class Table {
     static Table open_or_create(const std::string& name, const TableOptions& options) {
         return open_or_create(name, options, {});
     }
-    /// Creates a new, empty table and gives it the name. Processes that have the old table open can still read it; their
-    /// changes and waits throw ChannelReplaced.
+    /// Creates a new, empty table and gives it the name. Processes that have the old table open can still read it.
+    /// Their changes and waits throw ChannelReplaced.
     static Table replace(const std::string& name, const TableOptions& options) {
         return Table(detail::create_table(name, options, {}, true), options.recovery_progress);
     }
