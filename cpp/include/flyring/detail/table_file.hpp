@@ -19,7 +19,8 @@
 #include "flyring/errors.hpp"
 #include "flyring/table_options.hpp"
 
-// A table's file: created complete, attached after validation (spec/table.md 2, spec/channel.md 3).
+// A table's file: creating, attaching, replacing and removing it (spec/table.md 2, spec/channel.md 3). Numbers in
+// parentheses are sections of spec/table.md.
 
 namespace flyring::detail {
 
@@ -30,7 +31,7 @@ inline std::string table_path(const std::string& table) {
     return channel_folder() + "/" + table + ".table";
 }
 
-/// Checks the options and turns them into a header. `checked` is as the options say, or false.
+/// Checks the options and turns them into a header. `checked` is as the options say; if they do not say, false.
 inline TableHeader check_options(const TableOptions& options) {
     using namespace layout;
     const auto require = [](bool good, const char* argument, const char* rule) {
@@ -68,7 +69,7 @@ inline TableHeader check_options(const TableOptions& options) {
     return header;
 }
 
-/// Whether the file lies in memory (tmpfs, ramfs), so that it ends with the boot.
+/// Whether the file lies in memory (tmpfs, ramfs), so that a reboot removes it.
 inline bool in_memory(const Fd& fd, const std::string& path) {
     struct statfs status{};
     if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
@@ -76,7 +77,7 @@ inline bool in_memory(const Fd& fd, const std::string& path) {
     return type == 0x01021994 || type == 0x858458f6;
 }
 
-/// Makes the entries of a folder durable.
+/// Syncs the folder of `path`, so that the names in it survive a power loss.
 inline void sync_folder(const std::string& path) {
     const std::string folder = folder_of(path);
     const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -100,7 +101,7 @@ struct TableFile {
     void check_writable() const {
         if (read_only) throw AccessDenied(path, "the table was opened read-only; open it for writing to do this");
     }
-    /// The control section, for readers and, if the table is writable, for writers.
+    /// The control section; writable unless the table is read-only.
     std::byte* control() const noexcept { return (read_only ? readable : mapping).data() + header.control_offset(); }
     WaitingWords data() const noexcept {
         return {word_at<std::uint32_t>(control(), layout::TABLE_CONTROL_DATA_SEQUENCE),
@@ -110,7 +111,7 @@ struct TableFile {
         return word_at<std::int32_t>(control(), layout::TABLE_CONTROL_SUCCESSOR);
     }
     SlotWords slot() const noexcept { return SlotWords(control() + layout::TABLE_CONTROL_SLOT); }
-    /// The offset of the byte that the writer has locked.
+    /// The offset of the byte that the writer locks.
     std::uint64_t slot_lock() const noexcept {
         return header.control_offset() + layout::TABLE_CONTROL_SLOT + layout::CONTROL_SLOT_LOCK;
     }
@@ -119,11 +120,12 @@ struct TableFile {
         readable = Mapping(to, header.file_length(), Access::read, path);
     }
 
-    /// Whether the table was last made whole in this boot, or was closed by a synced close (9). Otherwise its cells
-    /// may be torn.
+    /// Whether the table was created or recovered in this boot, or was clean when its first writer in this boot took
+    /// the slot. If not, and if it is not clean now, its cells may be torn (9).
     bool is_of_this_boot(const Uuid& boot) const noexcept {
         return std::memcmp(control() + layout::TABLE_CONTROL_BOOT_ID, boot.data(), boot.size()) == 0;
     }
+    /// Whether nothing was changed since a synced close (9).
     bool is_clean() const noexcept {
         return load_relaxed(word_at<std::int32_t>(control(), layout::TABLE_CONTROL_CLEAN)) == 1;
     }
@@ -133,10 +135,11 @@ struct TableFile {
         check_ours(fd, "fdatasync", path);
         if (::fdatasync(fd.get()) != 0) throw_errno("fdatasync", path);
     }
+    /// Writes the control section to the disk.
     void sync_control() const {
         if (::msync(control(), layout::TABLE_CONTROL_LENGTH, MS_SYNC) == 0) return;
         if (errno != EINVAL) throw_errno("msync", path);
-        sync();  // the system's pages are larger than the section
+        sync();  // EINVAL: the system's pages are larger than the section
     }
 };
 
@@ -173,8 +176,8 @@ inline TableFile open_table(const std::string& table, const OpenTableOptions& op
 /// A new table's file that has no name yet.
 class NewTable {
   public:
-    /// Makes the file whole, but for its name. `path`: as table_path returns it. `same_table`: id and time of the
-    /// header stay, because the file is this table grown.
+    /// Makes the complete file, without a name. `path`: as table_path returns it. `same_table`: keeps id and creation
+    /// time of `header`, because the file is the larger one of a grow.
     NewTable(const std::string& path, TableHeader header, const TableOptions& options, const Environment& environment,
              bool same_table = false)
         : unnamed_(path) {
@@ -204,7 +207,7 @@ class NewTable {
 
     /// Gives the file its name. Throws ChannelExists if a file has this name.
     void link() { unnamed_.link(); }
-    /// The same, but takes the name from the file that has it.
+    /// Gives the file its name. If another file has this name, takes it from that file.
     void replace() { unnamed_.replace(); }
 
     TableFile file;
@@ -213,9 +216,10 @@ class NewTable {
     UnnamedFile unnamed_;
 };
 
-/// Stores `successor` in the table that has the name now, before that name changes. After it stores it again, because
-/// the slot's owner may have cleared it meanwhile, and wakes the sleepers. Any failure is ignored: it is only a hint
-/// (spec/channel.md 3.2, spec/table.md 7).
+/// Tells processes that have the table of this name open that its name changes (spec/channel.md 3.2, spec/table.md 7).
+/// The constructor stores `successor` in that table; then the caller changes the name. The destructor stores it again,
+/// because the slot's owner may have cleared it meanwhile, and wakes the sleepers. Failures are ignored: `successor` is
+/// only a hint.
 class TableSuccessor {
   public:
     TableSuccessor(const std::string& table, std::int32_t what) noexcept : what_(what) {
@@ -241,7 +245,7 @@ class TableSuccessor {
     std::optional<TableFile> old_;
 };
 
-/// Creates or replaces a table. The name comes last: by then nothing else can fail.
+/// Creates or replaces a table. The file gets its name last, when nothing else can fail.
 inline TableFile create_table(const std::string& table, const TableOptions& options, const Environment& environment,
                               bool replace) {
     const TableHeader header = check_options(options);
@@ -256,7 +260,7 @@ inline TableFile create_table(const std::string& table, const TableOptions& opti
     return std::move(made.file);
 }
 
-/// Removes a table's name.
+/// Removes a table's name; attached processes keep the file.
 inline void unlink_table(const std::string& table) {
     const std::string path = table_path(table);
     check_default_folder(table);
@@ -292,7 +296,7 @@ inline std::optional<TableHeader> table_at(const std::string& path) {
     }
 }
 
-/// Whether a header is that of a table, grown (7): only the capacity may differ.
+/// Whether `now` is the header of the table `was`, perhaps grown: only the capacity may differ (7).
 inline bool is_grown(const TableHeader& now, const TableHeader& was) noexcept {
     return now.table_id == was.table_id && now.key_type == was.key_type && now.key_bytes == was.key_bytes &&
            now.value_bytes == was.value_bytes && now.checked == was.checked && now.schema_id == was.schema_id &&
@@ -302,8 +306,9 @@ inline bool is_grown(const TableHeader& now, const TableHeader& was) noexcept {
 /// What a look for another file of the same name finds (spec/channel.md 6.13, spec/table.md 7).
 struct TableLook {
     bool named = false;                // the file itself has its name
-    std::optional<TableHeader> now{};  // of the other file that has the name
+    std::optional<TableHeader> now{};  // the header of another file that has the name
 };
+/// Looks which file has the name of `file`.
 [[gnu::cold, gnu::noinline]] inline TableLook look_at_name(const TableFile& file) {
     struct stat status{};
     if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0) return {};
