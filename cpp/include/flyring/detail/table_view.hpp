@@ -110,8 +110,8 @@ struct Seen {
 class TableView {
   public:
     /// `base`: a mapping of the file, which may be read-only: this class stores nothing. `owner`: whether the caller is
-    /// the slot's owner. For the owner, a body that does not fit its version is CorruptTable. A reader reads again,
-    /// because the body may be just being written.
+    /// the slot's owner. If a body does not fit its version for 1 ms, the owner gets CorruptTable, because no other
+    /// process can be writing the body. A reader gets Busy.
     TableView(const TableFile& file, std::byte* base, bool owner = false) noexcept
         : file_(&file),
           owner_(owner),
