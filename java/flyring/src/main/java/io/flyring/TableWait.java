@@ -3,7 +3,10 @@ package io.flyring;
 
 import java.util.UUID;
 
-/** The wait of one thread for a change of a key or of any key (table.md 8). */
+/**
+ * The wait of one thread for a change of a key or of any key (8). Numbers in parentheses are sections of spec/table.md;
+ * 'write 5' is step 5 of its operation write.
+ */
 final class TableWait extends Waiting {
     private static final long CAP_NANOS = 100_000_000;
 
@@ -14,7 +17,7 @@ final class TableWait extends Waiting {
     private long cell;
     /** The value from which it must differ. */
     private long version;
-    /** The value of {@code successor} at the last look (table.md 7). */
+    /** The value of {@code successor} at the last look (7). */
     private int successor;
 
     TableWait(TableState table, boolean writable, TableFile file) {
@@ -73,7 +76,7 @@ final class TableWait extends Waiting {
         return CAP_NANOS;
     }
 
-    /** Follows a table that has grown; throws if another table has the name (table.md 7). */
+    /** Follows a table that has grown; throws if another table has the name (7). */
     @Override
     void look() {
         successor = file.successor();
