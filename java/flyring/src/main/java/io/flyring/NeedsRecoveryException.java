@@ -2,8 +2,8 @@
 package io.flyring;
 
 /**
- * The table was last written in another boot and not closed synced. The first writer recovers it if its values are
- * checked. Code {@code needs-recovery}.
+ * The table was last written before a reboot and not closed with a sync, so values may be torn. The first writer after
+ * the reboot recovers it if its values have checksums. Code {@code needs-recovery}.
  */
 public final class NeedsRecoveryException extends FlyringException {
     private static final long serialVersionUID = 1L;

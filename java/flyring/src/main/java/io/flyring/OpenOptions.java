@@ -88,7 +88,7 @@ public final class OpenOptions {
     }
 
     /**
-     * What is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
+     * An action that is called during the recovery of a table, with the numbers of cells checked and of all cells.
      *
      * @param action runs in the thread whose change recovers the table.
      * @return this.

@@ -3,8 +3,12 @@ package io.flyring;
 
 import java.util.function.BiConsumer;
 
-/** Makes a checked table of another boot whole again, under its slot (table.md 9). */
+/**
+ * Recovers a checked table after a reboot; the caller holds its slot (9). Numbers in parentheses are sections of
+ * spec/table.md; 'write 5' is step 5 of its operation write.
+ */
 final class TableRecovery {
+    /** How many cells are checked between two reports of the progress. */
     private static final int REPORT = 1 << 16;
 
     private final TableFile file;
@@ -12,9 +16,11 @@ final class TableRecovery {
     private final TableChange change;
     private final BiConsumer<Long, Long> progress;
     private final TableLook look = new TableLook();
+    /** The largest stamp so far. */
     private long largest;
     private long damaged;
     private long live;
+    /** The cell after the last one whose version is not 0. */
     private long end;
 
     TableRecovery(TableFile file, TableChange change, BiConsumer<Long, Long> progress) {
@@ -24,7 +30,7 @@ final class TableRecovery {
         this.progress = progress;
     }
 
-    /** Makes everything whole, up to the boot id, which the caller stores after a sync (recover 5). */
+    /** Does recover 1 to 4. The caller then syncs, and stores boot_id (recover 5). */
     void recover() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
         largest = stamp >= 0 && stamp < TableFile.MAX_STAMP - 1 ? stamp : 0;
@@ -49,6 +55,7 @@ final class TableRecovery {
         file.word(Layout.TABLE_CONTROL_DAMAGED, damaged);
     }
 
+    /** Reports that all cells were checked. */
     void report() {
         progress.accept(header.cells, header.cells);
     }
@@ -58,7 +65,7 @@ final class TableRecovery {
         final int at = file.cellAt(cell);
         final long version = memory.getLongOpaque(at + Layout.TABLE_CELL_VERSION);
         if (version == 0 && seq(memory, at, 0) == 0 && seq(memory, at, 1) == 0) {
-            return; // was never used, or is forgotten: nothing is stored, so that its page stays as it is
+            return; // never used, or forgotten before: without a store, its page stays as it is
         }
         final long zero = goodSeq(memory, at, 0);
         final long one = goodSeq(memory, at, 1);
@@ -103,6 +110,7 @@ final class TableRecovery {
         return memory.getLongOpaque(at + file.bodyAt(number) + Layout.TABLE_BODY_SEQ);
     }
 
+    /** Takes from a cell its version and both bodies. */
     private void forget(Memory memory, int at) {
         memory.putLongOpaque(at + Layout.TABLE_CELL_VERSION, 0);
         memory.putLongOpaque(at + file.bodyAt(0) + Layout.TABLE_BODY_SEQ, 0);
