@@ -149,7 +149,7 @@ class CorruptRingError(FlyringError):
 
 
 class CorruptTableError(FlyringError):
-    """A word of a table is damaged (spec/table.md 10). Carries ``cell`` (-1: no cell's) and ``reason``."""
+    """A word of a table is damaged (spec/table.md 10). Carries ``cell`` (-1: it is in no cell) and ``reason``."""
 
     code = "corrupt-table"
 
@@ -160,7 +160,8 @@ class CorruptTableError(FlyringError):
 
 
 class NeedsRecoveryError(FlyringError):
-    """The table was last written in another boot and not closed in order (spec/table.md 9). Carries ``path``."""
+    """The table was last written before a reboot, and not closed with ``sync`` (spec/table.md 9). The next writer
+    recovers it, if its values carry checksums. Carries ``path``."""
 
     code = "needs-recovery"
 

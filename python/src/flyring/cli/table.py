@@ -86,7 +86,7 @@ def opened(name: str, read_only: bool = True) -> Table:
 
 
 class Progress:
-    """Says on standard error how far a recovery is, if it takes long."""
+    """Prints on standard error how far a recovery is, if it takes long."""
 
     def __init__(self, name: str) -> None:
         self.name, self.next = name, time.monotonic() + TOLD
@@ -176,7 +176,7 @@ def load(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Prints what is there, and then each change. Returns status 1 if another table gets the name."""
+    """Prints the present keys, and then each change. Returns status 1 if another table gets the name."""
     with opened_for_waiting(options.name) as one:
         keys = [key_of(one, text, options.key_hex) for text in options.keys]
         seen: dict[Any, int] = {}
@@ -218,7 +218,8 @@ def some_of(one: Table, keys: list[Any]) -> Iterator[tuple[Any, bytes, int]]:
 
 
 def opened_for_waiting(name: str) -> Table:
-    """Opens the table so that it sleeps, if this process may write to it."""
+    """Opens the table for writing, so that a wait can sleep until it is woken. If this process may not write to it,
+    opens it for reading only; then a wait looks each millisecond."""
     try:
         return opened(name, read_only=False)
     except PermissionError:
@@ -242,7 +243,8 @@ def check(options: argparse.Namespace) -> int:
 
 
 def snapshot(options: argparse.Namespace) -> int:
-    """With ``--every`` a copy that fails is said, and the next one is tried; the status is 1 then."""
+    """Writes one copy, or with ``--every`` one at each interval. There, if a copy fails, prints the error and goes on;
+    the status is 1 at the end."""
     if options.every is None:
         copy(options)
         return 0
@@ -261,7 +263,7 @@ def snapshot(options: argparse.Namespace) -> int:
 
 
 def copy(options: argparse.Namespace) -> None:
-    with opened(options.name) as one:  # again for each copy: another table may have the name
+    with opened(options.name) as one:  # opened for each copy: another table may have the name
         path = options.path if "/" in options.path else f"./{options.path}"
         begun = time.monotonic()
         count = one.snapshot(path)

@@ -55,7 +55,8 @@ def create(options: argparse.Namespace) -> int:
 
 
 def rm(options: argparse.Namespace) -> int:
-    """Removes nothing if one of the names is no table: the user may have meant ``remove``, which removes keys."""
+    """Removes names. If the first name exists and another one does not, removes nothing: the user may have meant
+    ``remove``, which removes keys."""
     paths = [table_path(name) for name in options.names]
     if len(paths) > 1 and os.path.exists(paths[0]):
         for name, path in zip(options.names[1:], paths[1:], strict=True):
