@@ -371,21 +371,23 @@ class Table {
     /// Throws ChannelDiffers, with the first field that differs, if the table is not what `asked` describes.
     void compare(const TableOptions& asked) const {
         // Both throw ChannelDiffers unless the two are equal.
-        const auto fail = [this](const char* field, const std::string& expected, const std::string& actual) {
+        const auto require_equal = [this](const char* field, const std::string& expected, const std::string& actual) {
             if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
         };
-        const auto number = [&](const char* field, std::uint64_t expected, std::uint64_t actual) {
-            fail(field, std::to_string(expected), std::to_string(actual));
+        const auto require_equal_number = [&](const char* field, std::uint64_t expected, std::uint64_t actual) {
+            require_equal(field, std::to_string(expected), std::to_string(actual));
         };
         const detail::TableHeader wanted = detail::check_options(asked);
-        fail("key_type", detail::key_type_name(wanted.key_type), detail::key_type_name(key_type()));
-        number("key_bytes", wanted.key_bytes, key_bytes());
-        number("value_bytes", wanted.value_bytes, value_bytes());
-        if (capacity() < wanted.capacity) number("capacity", wanted.capacity, capacity());
-        if (asked.checked) fail("checked", *asked.checked ? "true" : "false", checked() ? "true" : "false");
-        number("schema_id", wanted.schema_id, schema_id());
+        require_equal("key_type", detail::key_type_name(wanted.key_type), detail::key_type_name(key_type()));
+        require_equal_number("key_bytes", wanted.key_bytes, key_bytes());
+        require_equal_number("value_bytes", wanted.value_bytes, value_bytes());
+        if (capacity() < wanted.capacity) require_equal_number("capacity", wanted.capacity, capacity());
+        if (asked.checked) {
+            require_equal("checked", *asked.checked ? "true" : "false", checked() ? "true" : "false");
+        }
+        require_equal_number("schema_id", wanted.schema_id, schema_id());
         if (schema_version() < wanted.schema_version) {
-            number("schema_version", wanted.schema_version, schema_version());
+            require_equal_number("schema_version", wanted.schema_version, schema_version());
         }
     }
 

@@ -133,11 +133,11 @@ class TableChanges {
             store_relaxed(this->size(), size);
         }
         const std::int64_t last = checked_stamp();
-        const bool told = load_relaxed(view_.changed()) != last;
+        const bool publish = load_relaxed(view_.changed()) != last;
         compiler_fence();
-        if (told) store_release(view_.changed(), last);
+        if (publish) store_release(view_.changed(), last);
         if (entry != 0) store_release(intent(), std::uint64_t{0});
-        return told;
+        return publish;
     }
 
     /// Words of the control section (2.2). `stamp`: the number of the last change that was begun.
@@ -213,21 +213,22 @@ class TableChanges {
     std::int64_t checked_stamp() const {
         const std::int64_t stamp = load_relaxed(this->stamp());
         if (FLYRING_UNLIKELY(stamp < 0 || stamp >= layout::MAX_POSITION - 1)) {
-            view_.corrupt(no_cell, "stamp is out of range");
+            view_.corrupt(no_cell, "the number of the last change (stamp) is out of range");
         }
         return stamp;
     }
     /// Throws CorruptTable if `top` leads to a cell that cannot be free.
     void check_top() const {
         const std::uint32_t free = load_relaxed(top());
-        if (FLYRING_UNLIKELY(free != 0)) check_free(free - std::uint64_t{1}, "top");
+        if (FLYRING_UNLIKELY(free != 0)) check_free(free - std::uint64_t{1}, top_not_free);
     }
-    /// Throws CorruptTable if this cell cannot be free (10). `word`: the word that leads to it, "top" or "next".
-    void check_free(std::uint64_t number, const char* word) const {
-        if (!view_.usable(number) || number >= view_.fresh()) {
-            view_.corrupt(no_cell, word[0] == 't' ? "top is no free cell" : "next is no free cell");
-        }
-        if (is_live(number)) view_.corrupt(number, "it is on the stack of free cells and holds a key");
+    static constexpr const char* top_not_free = "the stack of free cells (top) leads to a cell that is not free";
+    static constexpr const char* next_not_free = "the stack of free cells (next) leads to a cell that is not free";
+    /// Throws CorruptTable if this cell cannot be free (10). `reason`: top_not_free or next_not_free, by the word that
+    /// leads to the cell.
+    void check_free(std::uint64_t number, const char* reason) const {
+        if (!view_.usable(number) || number >= view_.fresh()) view_.corrupt(no_cell, reason);
+        if (is_live(number)) view_.corrupt(number, "it is on the stack of free cells, but holds a key");
     }
 
     /// Writes a new value into a cell that holds a key. Returns the new version.
@@ -247,14 +248,14 @@ class TableChanges {
         std::uint32_t below = 0;
         if (free != 0) {
             number = free - std::uint64_t{1};
-            check_free(number, "top");
+            check_free(number, top_not_free);
             below = load_relaxed(next(number));
-            if (below != 0) check_free(below - std::uint64_t{1}, "next");
+            if (below != 0) check_free(below - std::uint64_t{1}, next_not_free);
         } else {
             number = load_relaxed(fresh());
             if (FLYRING_UNLIKELY(number >= view_.cell_count())) throw_full(number);
-            if (!view_.usable(number)) view_.corrupt(no_cell, "fresh is no usable cell");
-            if (is_live(number)) view_.corrupt(number, "it was never used and holds a key");
+            if (!view_.usable(number)) view_.corrupt(no_cell, bad_fresh);
+            if (is_live(number)) view_.corrupt(number, "it is marked as never used (fresh), but holds a key");
         }
         const std::int64_t generation = load_relaxed(view_.generation());
         const bool both = is_moving();
@@ -287,11 +288,13 @@ class TableChanges {
     }
     /// Throws NoSpace, or CorruptTable if `fresh` is out of range.
     [[noreturn, gnu::cold, gnu::noinline]] void throw_full(std::uint64_t fresh) const {
-        if (fresh > view_.cell_count()) view_.corrupt(no_cell, "fresh is out of range");
+        if (fresh > view_.cell_count()) view_.corrupt(no_cell, bad_fresh);
         const std::string capacity = std::to_string(view_.file().header.capacity);
-        throw NoSpace(
-            "table " + view_.file().path + " is full: it has its " + capacity + " keys; remove some, or grow it", 1, 0);
+        throw NoSpace("table " + view_.file().path + " is full: it holds as many keys as its capacity, " + capacity +
+                          "; remove keys, or grow it",
+                      1, 0);
     }
+    static constexpr const char* bad_fresh = "the number of the first unused cell (fresh) is not that of a usable cell";
 
     /// Writes the body of a cell that its version does not name, then makes it the current one (3, write 1 to 5).
     /// `key`: null, except at an insert. `length`: the value's length, or TABLE_REMOVED. Returns the new version.

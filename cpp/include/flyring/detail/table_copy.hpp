@@ -80,8 +80,8 @@ class TableBuilder {
         }
     }
     [[noreturn]] void throw_no_room() const {
-        throw NoSpace("table " + file_.path + " does not hold all keys; give it a larger capacity", size_ + 1,
-                      file_.header.capacity);
+        throw NoSpace("the copy " + file_.path + " has no room for all keys of the table; give it a larger capacity",
+                      size_ + 1, file_.header.capacity);
     }
 
     const TableFile& file_;
@@ -142,19 +142,20 @@ inline std::uint64_t snapshot_table(const TableView& from, const std::string& na
 }
 
 /// Copies the table into a larger file, which takes the table's name (7). The caller holds the slot of the old file.
-/// held(grown) takes the slot of the larger file; it is called before the file has the name.
-template <typename Held>
-void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, Held&& held) {
+/// take_slot(grown) takes the slot of the larger file; it is called before the file has the name.
+template <typename TakeSlot>
+void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, TakeSlot&& take_slot) {
     if (capacity < old.file.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
-        throw InvalidArgument("capacity", "it must not be smaller than it is (" +
-                                              std::to_string(old.file.header.capacity) + "), and at most 1073741824");
+        throw InvalidArgument("capacity", "it is " + std::to_string(capacity) + ", but must be " +
+                                              std::to_string(old.file.header.capacity) +
+                                              " (the present capacity) to 1073741824");
     }
     const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);
     copy_keys(old.changes->view(), made->file);
     made->file.sync();
     auto grown = std::make_unique<AttachedTable>(std::move(made->file), old.boot);
     AttachedTable& at = *grown;
-    held(at);
+    take_slot(at);
     store_relaxed(old.file.successor(), layout::SUCCESSOR_REPLACED);
     try {
         made->replace();

@@ -40,16 +40,17 @@ inline TableHeader check_options(const TableOptions& options) {
     TableHeader header;
     header.capacity = options.capacity.value_or(0);
     require(header.capacity >= 1 && header.capacity <= TABLE_MAX_CAPACITY, "capacity",
-            "say how many keys fit: 1 to 1073741824");
+            "it must be 1 to 1073741824 keys");
     header.key_type = options.key;
     require(options.key == KeyType::bytes || options.key == KeyType::text || options.key == KeyType::integer, "key",
-            "say bytes, text or integer");
+            "it must be bytes, text or integer");
     const bool integer = options.key == KeyType::integer;
     header.key_bytes = options.key_bytes.value_or(integer ? static_cast<std::uint32_t>(TABLE_INTEGER_KEY_BYTES)
                                                           : static_cast<std::uint32_t>(TABLE_DEFAULT_KEY_BYTES));
     require(header.key_bytes >= 1 && header.key_bytes <= TABLE_MAX_KEY_BYTES, "key_bytes", "it must be 1 to 1024");
-    require(!integer || header.key_bytes == TABLE_INTEGER_KEY_BYTES, "key_bytes", "an integer has 8");
-    require(options.value_bytes.has_value(), "value_bytes", "say how long the longest value is");
+    require(!integer || header.key_bytes == TABLE_INTEGER_KEY_BYTES, "key_bytes",
+            "it must be 8 if the keys are integers");
+    require(options.value_bytes.has_value(), "value_bytes", "it must be given: 0 to 16777216 bytes");
     header.value_bytes = *options.value_bytes;
     require(header.value_bytes <= TABLE_MAX_VALUE_BYTES, "value_bytes", "it must be 0 to 16777216");
     header.checked = options.checked.value_or(false);
@@ -61,7 +62,7 @@ inline TableHeader check_options(const TableOptions& options) {
             "it must be 0 to 65535, and 0 without a schema");
     require(options.value_template <= 65535 && (typed || options.value_template == 0), "message",
             "its template id must be 1 to 65535, and there must be a schema");
-    require((options.mode & ~mode_t{0777}) == 0, "mode", "it has more than permission bits");
+    require((options.mode & ~mode_t{0777}) == 0, "mode", "it must be permission bits, 0 to 0777");
     header.schema_length = options.schema.size();
     header.schema_id = options.schema_id;
     header.schema_version = options.schema_version;
@@ -99,7 +100,13 @@ struct TableFile {
     bool wakes = true;
 
     void check_writable() const {
-        if (read_only) throw AccessDenied(path, "the table was opened read-only; open it for writing to do this");
+        if (read_only) throw AccessDenied(path, "the table was opened for reading only; open it for writing");
+    }
+    [[noreturn]] void throw_needs_recovery() const {
+        throw NeedsRecovery(
+            path, header.checked
+                      ? "its values may be torn; open it for writing and take a writer, which recovers it"
+                      : "its values may be torn, and it has no checksums to find them; replace or unlink it");
     }
     /// The control section; writable unless the table is read-only.
     std::byte* control() const noexcept { return (read_only ? readable : mapping).data() + header.control_offset(); }
@@ -157,7 +164,7 @@ inline TableFile open_table(const std::string& table, const OpenTableOptions& op
     if (!file.fd) throw_open_error(file.path, errno);
     struct stat status{};
     if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
-    if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is no regular file");
+    if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is not a regular file");
 
     std::byte page[layout::HEADER_LENGTH]{};
     const ssize_t size = ::pread(file.fd.get(), page, sizeof page, 0);

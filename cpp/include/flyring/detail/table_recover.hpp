@@ -44,7 +44,9 @@ class TableRecovery {
         make_stack();
         // The jump: no version from before the power loss is used again.
         const std::int64_t stamp = most_ + static_cast<std::int64_t>(layout::TABLE_RECOVERY_JUMP);
-        if (stamp >= layout::MAX_POSITION - 1) view_.corrupt(no_cell, "stamp has reached its end");
+        if (stamp >= layout::MAX_POSITION - 1) {
+            view_.corrupt(no_cell, "the number of the last change (stamp) is too large to go on");
+        }
         store_relaxed(changes_.stamp(), stamp);
         store_release(view_.changed(), stamp);
         store_relaxed(changes_.intent(), std::uint64_t{0});
@@ -79,9 +81,6 @@ class TableRecovery {
     }
     std::int32_t key_length(std::uint64_t number) const noexcept {
         return load_relaxed(word_at<std::int32_t>(view_.cell(number), layout::TABLE_CELL_KEY_LENGTH));
-    }
-    HashedKey key(std::uint64_t number) const noexcept {
-        return {view_.cell(number) + layout::TABLE_CELL_KEY, static_cast<std::size_t>(key_length(number))};
     }
 
     /// The seq of a body if its fields and its crc are valid, otherwise 0 (recover 1). `body`: 0 or 1.
@@ -129,7 +128,11 @@ class TableRecovery {
     /// Adds a live cell to the index. If two cells hold the same key, keeps the one with the larger version and empties
     /// the other (recover 3).
     void add(std::uint64_t number) {
-        const HashedKey key = this->key(number);
+        const std::int32_t length = key_length(number);
+        if (length < 0 || length > static_cast<std::int32_t>(file_.header.key_bytes)) {
+            return drop(number);  // a broken process has changed it since `good`
+        }
+        const HashedKey key(view_.cell(number) + layout::TABLE_CELL_KEY, static_cast<std::size_t>(length));
         std::uint64_t* const entries = view_.copy(0);
         std::uint64_t at = view_.home(key.fingerprint);
         for (std::uint64_t looked = 0; looked < view_.entries(); ++looked, at = view_.after(at)) {
@@ -183,8 +186,7 @@ inline void take_over_boot(const TableFile& file, TableChanges& changes, const U
         if (file.is_clean()) {
             TableRecovery::store_boot(file, boot);
         } else if (!file.header.checked) {
-            throw NeedsRecovery(file.path,
-                                "its values carry no crc, so torn ones cannot be told; replace or unlink it");
+            file.throw_needs_recovery();
         } else {
             TableRecovery(file, changes).run(progress, boot);
         }

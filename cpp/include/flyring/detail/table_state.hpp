@@ -262,20 +262,22 @@ class TableState final : public ForkAware {
     /// Closes the table and its writers. A thread that still reads gets zeros, and then finds the table closed.
     void close(bool sync);
 
-    /// Throws NoFreeSlot, with the process that last took the writer's slot.
+    /// Throws NoFreeSlot, with the last TableWriter that held the writer's slot.
     [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_free(const TableFile& file) {
         std::vector<SlotOwner> owners;
         SlotFields fields;
-        std::string who = "another process";
+        std::string last;
         if (read_fields(file.slot(), fields)) {
             owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
             if (fields.pid != 0) {
-                who = "process " + std::to_string(fields.pid);
-                if (!owners[0].name.empty()) who += " '" + owners[0].name + "'";
+                last = "the last TableWriter was " +
+                       (owners[0].name.empty() ? "without a name" : "'" + owners[0].name + "'") + " (pid " +
+                       std::to_string(fields.pid) + "); ";
             }
         }
         throw NoFreeSlot(file.path, "writer", 1, std::move(owners),
-                         "the writer's slot is taken, last by " + who + "; wait longer, or close that writer");
+                         "the writer's slot is taken; " + last +
+                             "wait longer, close that writer, or kill its process if it is stopped");
     }
 
   private:
@@ -321,9 +323,7 @@ class TableState final : public ForkAware {
         AttachedTable& now = to_look_at();
         if (load_acquire(&ready_) == &now) return now;
         if (!now.is_whole()) {
-            throw NeedsRecovery(now.file.path,
-                                "the machine stopped before it was closed; open it for writing and take "
-                                "a writer, which mends it");
+            now.file.throw_needs_recovery();
         }
         acquire_fence();  // pairs with the release of store_boot
         const std::lock_guard<std::mutex> guard(mutex_);

@@ -20,8 +20,8 @@ namespace flyring::detail {
 template <typename T>
 void check_template(const TableHeader& header) {
     if (header.value_template == 0 || header.value_template == T::sbeTemplateId()) return;
-    throw InvalidArgument("T", "the values of this table are messages of template " +
-                                   std::to_string(header.value_template) + ", the codec's is " +
+    throw InvalidArgument("T", "the values of this table are messages with template id " +
+                                   std::to_string(header.value_template) + ", but that of the codec is " +
                                    std::to_string(T::sbeTemplateId()));
 }
 
@@ -71,7 +71,7 @@ void change_value(std::string& value, Handler&& handler) {
     decode_value<T>(Bytes(data, value.size()), [&](T& flyweight) {
         if (flyweight.buffer() != value.data()) {
             throw BadMessage(0, 0, static_cast<std::int32_t>(T::sbeTemplateId()),
-                             "the value is of an older version, whose block is shorter; put it again");
+                             "the value has an older schema version, whose block is shorter; put the value again");
         }
         handler(flyweight);
     });

@@ -60,7 +60,7 @@ inline bool is_utf8(const std::byte* text, std::size_t size) noexcept {
 inline HashedKey to_put(const TableHeader& header, const Key& key, std::size_t value_size) {
     const HashedKey made = hashed(header, key);
     if (FLYRING_UNLIKELY(header.key_type == KeyType::text && !is_utf8(made.data, made.size))) {
-        throw InvalidArgument("key", "it is no UTF-8, and the keys of this table are text");
+        throw InvalidArgument("key", "it is not UTF-8, but the keys of this table are text");
     }
     if (FLYRING_UNLIKELY(value_size > header.value_bytes)) {
         throw MessageTooLarge("a value", value_size, header.value_bytes);

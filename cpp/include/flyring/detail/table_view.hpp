@@ -339,7 +339,10 @@ class TableView {
         return number;
     }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_unread(std::uint64_t number) const {
-        if (owner_) corrupt(number, "the number of its value never fits its version");
+        if (owner_) {
+            corrupt(number, number == no_cell ? "the index changes, although no other process can write"
+                                              : "the number of its value (seq) stays different from its version");
+        }
         throw Busy(file_->path, static_cast<std::int64_t>(number));
     }
     /// Ends the repetition of a read or a search after 1 ms.
