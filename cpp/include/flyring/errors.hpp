@@ -310,8 +310,8 @@ class CorruptTable : public FlyringError, public detail::WithPath, public detail
   public:
     CorruptTable(std::string path, std::int64_t cell, std::string reason)
         : FlyringError("corrupt-table",
-                       (cell < 0 ? std::string("the control section") : "cell " + std::to_string(cell)) + " of table " +
-                           path + " is corrupt: " + reason +
+                       (cell < 0 ? std::string("table ") : "cell " + std::to_string(cell) + " of table ") + path +
+                           " is corrupt: " + reason +
                            "; run flyring table check, which lists all that is broken, then replace the table"),
           WithPath(std::move(path)),
           WithReason(std::move(reason)),

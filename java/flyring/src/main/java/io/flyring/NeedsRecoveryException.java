@@ -12,9 +12,9 @@ public final class NeedsRecoveryException extends FlyringException {
     private final String path;
 
     NeedsRecoveryException(String path, boolean checked) {
-        super("needs-recovery", path + " was written in another boot and not closed synced, so values may be torn. "
-            + (checked ? "Open it for writing and take its writer: that recovers it."
-            : "Its values have no checksums, so it cannot be recovered: replace it, or unlink it."));
+        super("needs-recovery", "Table " + path + " was last changed before a reboot, and not closed with sync:"
+            + " its values may be torn" + (checked ? ". Open it for writing and take a writer, which recovers it."
+            : ", and it has no checksums to find them. Replace or unlink it."));
         this.path = path;
     }
 

@@ -95,7 +95,7 @@ public final class OpenOptions {
      */
     public OpenOptions recoveryProgress(BiConsumer<Long, Long> action) {
         if (action == null) {
-            throw new InvalidArgumentException("recovery_progress", "There is no action. Leave the option out.");
+            throw new InvalidArgumentException("recovery_progress", "The action is null. Leave the option out.");
         }
         recoveryProgress = action;
         return this;

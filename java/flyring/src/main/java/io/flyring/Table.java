@@ -54,7 +54,7 @@ public final class Table extends TableReads implements AutoCloseable {
     /** Returns the options; throws if they are null. */
     private static TableOptions required(TableOptions options) {
         if (options == null) {
-            throw new InvalidArgumentException("options", "There are no options. A table needs the type of its keys:"
+            throw new InvalidArgumentException("options", "The options are null. A table needs the type of its keys:"
                 + " TableOptions.text(), integer() or bytes().");
         }
         return options;
@@ -86,7 +86,7 @@ public final class Table extends TableReads implements AutoCloseable {
      */
     public static Table open(String name, OpenOptions options) {
         if (options == null) {
-            throw new InvalidArgumentException("options", "There are no options. Leave them out for the defaults.");
+            throw new InvalidArgumentException("options", "The options are null. Call open(name) for the defaults.");
         }
         String path = Place.tablePath(name);
         Place.checkFolder(name, false);

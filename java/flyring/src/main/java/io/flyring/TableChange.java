@@ -53,8 +53,8 @@ final class TableChange {
     /** Throws unless the slot's epoch is still the owner's (4). */
     void checkOwned() {
         if (file.word(Layout.TABLE_CONTROL_SLOT + Layout.PUBLISHER_SLOT_EPOCH) != epoch) {
-            throw new SlotLostException(0, "The writer's slot of " + file.path + " has another owner: this process gave"
-                + " up its lock unknowingly. Close the writer and take the slot again.");
+            throw new SlotLostException(0, "The writer's slot of " + file.path + " was taken from this process, which"
+                + " has lost the slot's lock. Close the writer and take the slot again.");
         }
     }
 
@@ -98,8 +98,8 @@ final class TableChange {
         final long top = checkedTop(NONE);
         final long cell = top != 0 ? top - 1 : checkedFresh();
         if (cell == header.cells) {
-            throw new NoSpaceException(1, 0, file.path + " is full: it has " + header.capacity + " keys. Remove one, or"
-                + " grow it.");
+            throw new NoSpaceException(1, 0, "Table " + file.path + " is full: it holds as many keys as its capacity, "
+                + header.capacity + ". Remove keys, or grow it.");
         }
         final long below = top != 0 ? checkedNext(cell) : 0;
         checkedStamp();
@@ -157,9 +157,10 @@ final class TableChange {
         memory.putLongRelease(at + Layout.TABLE_CELL_VERSION, v); // write 5; pairs with: read 1
     }
 
-    /** The CRC of a body (9); the caller has checked the lengths of key and value. */
+    /** The CRC of a body (9). The caller has checked the value's length; that of the key is bounded here (10). */
     int crc(Memory memory, int at, int body, long seq, int length) {
-        final int keyLength = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH);
+        final int keyLength =
+            Math.max(0, Math.min(header.keyBytes, memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH)));
         final ByteBuffer view = memory.view();
         crc.reset();
         crc.update(words.clear().putInt(keyLength).flip());
@@ -216,14 +217,14 @@ final class TableChange {
                 file.word(Layout.TABLE_CONTROL_SIZE, size - 1);
             }
         }
-        final boolean untold = file.word(Layout.TABLE_CONTROL_CHANGED) != stamp;
-        if (untold) {
+        final boolean unpublished = file.word(Layout.TABLE_CONTROL_CHANGED) != stamp;
+        if (unpublished) {
             file.wordRelease(Layout.TABLE_CONTROL_CHANGED, stamp); // take 4
         }
         if (intent != 0) {
             file.wordRelease(Layout.TABLE_CONTROL_INTENT, 0);
         }
-        return untold;
+        return unpublished;
     }
 
     /** The entry that leads from a hash to a cell. */
@@ -257,7 +258,7 @@ final class TableChange {
             }
             at = at + 1 == header.entries ? 0 : at + 1;
         }
-        throw file.corrupt(NONE, "copy " + copy + " of the index has no empty entry");
+        throw file.corrupt(NONE, "the index has no empty entry in copy " + copy);
     }
 
     /** The position of an entry in a copy of the index, or {@link #NONE}. */
@@ -341,15 +342,19 @@ final class TableChange {
     private long checkedStamp() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
         if (stamp < 0 || stamp >= TableFile.MAX_STAMP - 1) {
-            throw file.corrupt(NONE, "stamp is " + stamp);
+            throw file.corrupt(NONE, "the number of the last change (stamp) is out of range: " + stamp);
         }
         return stamp;
     }
 
     private long checkedFresh() {
         final long fresh = file.control.getIntOpaque(Layout.TABLE_CONTROL_FRESH) & TableFile.CELL_BITS;
-        if (fresh != header.cells && (!file.usable(fresh) || isLive(fresh))) {
-            throw file.corrupt(NONE, "fresh is " + fresh);
+        if (fresh != header.cells && !file.usable(fresh)) {
+            throw file.corrupt(NONE, "the number of the first unused cell (fresh) is not that of a usable cell: "
+                + fresh);
+        }
+        if (fresh != header.cells && isLive(fresh)) {
+            throw file.corrupt(fresh, "it is marked as never used (fresh), but holds a key");
         }
         return fresh;
     }
@@ -358,7 +363,7 @@ final class TableChange {
     private long checkedTop(long removed) {
         final long top = file.control.getIntOpaque(Layout.TABLE_CONTROL_TOP) & TableFile.CELL_BITS;
         if (top != 0 && (!isFree(top - 1) || top - 1 == removed)) {
-            throw file.corrupt(NONE, "top is " + top);
+            throw file.corrupt(NONE, "the stack of free cells (top) leads to a cell that is not free: " + (top - 1));
         }
         return top;
     }
@@ -367,7 +372,7 @@ final class TableChange {
         final long next = file.cell(cell).getIntOpaque(file.cellAt(cell) + Layout.TABLE_CELL_NEXT)
             & TableFile.CELL_BITS;
         if (next != 0 && (!isFree(next - 1) || next - 1 == cell)) {
-            throw file.corrupt(cell, "next is " + next);
+            throw file.corrupt(cell, "the stack of free cells (next) leads to a cell that is not free: " + (next - 1));
         }
         return next;
     }
@@ -486,7 +491,7 @@ final class TableChange {
                 final int at = file.cellAt(cell);
                 final int length = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH);
                 if (!header.validKey(length)) {
-                    throw file.corrupt(cell, "its key_length is " + length);
+                    throw file.corrupt(cell, "the length of its key is out of range: " + length);
                 }
                 look.key.set(memory, at + Layout.TABLE_CELL_KEY, length);
                 remove(look, cell);

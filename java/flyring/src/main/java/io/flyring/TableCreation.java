@@ -142,8 +142,8 @@ final class TableCreation {
     static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
         TableFile from = held.file();
         if (capacity < from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
-            throw new InvalidArgumentException("capacity", from.path + " has room for " + from.header.capacity
-                + " keys; it can grow to more, up to " + Layout.TABLE_MAX_CAPACITY + ", not to " + capacity + ".");
+            throw new InvalidArgumentException("capacity", "The capacity is " + capacity + ", but must be "
+                + from.header.capacity + " (the present capacity) to " + Layout.TABLE_MAX_CAPACITY + ".");
         }
         held.change().checkOwned();
         TableHeader header = from.header.with(from.header.id, capacity, from.header.checked);

@@ -52,7 +52,7 @@ final class TableKey {
     TableKey set(TableHeader header, DirectBuffer key, String path) {
         checkType(header, KeyType.BYTES, path);
         if (key == null) {
-            throw new InvalidArgumentException("key", "There is no key.");
+            throw new InvalidArgumentException("key", "The key is null.");
         }
         int size = key.capacity();
         if (size > header.keyBytes) {
@@ -67,7 +67,7 @@ final class TableKey {
     TableKey set(TableHeader header, CharSequence key, String path) {
         checkType(header, KeyType.TEXT, path);
         if (key == null) {
-            throw new InvalidArgumentException("key", "There is no key.");
+            throw new InvalidArgumentException("key", "The key is null.");
         }
         int chars = key.length();
         if (chars > header.keyBytes) {

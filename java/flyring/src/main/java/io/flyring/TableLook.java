@@ -131,7 +131,7 @@ final class TableLook {
         try {
             return likely >= 0 && read(file, likely) ? likely : find(file);
         } catch (BusyException e) {
-            throw file.corrupt(reading, "its body is not that of its version");
+            throw file.corrupt(reading, "the number of its value (seq) stays different from its version");
         }
     }
 
@@ -207,7 +207,7 @@ final class TableLook {
     /** Checks what was read, which is not torn; returns whether the cell is live and has the key. */
     private boolean accept(TableFile file, long cell, long v, int keyLength, boolean same, int size) {
         if (keyLength < 0 || keyLength > file.header.keyBytes) {
-            throw file.corrupt(cell, "its key_length is " + keyLength);
+            throw file.corrupt(cell, "the length of its key is out of range: " + keyLength);
         }
         if (!same) {
             return false;
@@ -224,7 +224,7 @@ final class TableLook {
 
     private static void checkLength(TableFile file, long cell, int size) {
         if (size < REMOVED || size > file.header.valueBytes) {
-            throw file.corrupt(cell, "the length of its value is " + size);
+            throw file.corrupt(cell, "the length of its value is out of range: " + size);
         }
     }
 
@@ -296,7 +296,7 @@ final class TableLook {
                 if (memory.getLongOpaque(body + Layout.TABLE_BODY_SEQ) == seq) {
                     checkLength(file, cell, size);
                     if (!valid) {
-                        throw file.corrupt(cell, "its key_length is " + keyLength);
+                        throw file.corrupt(cell, "the length of its key is out of range: " + keyLength);
                     }
                     version = v;
                     length = size;

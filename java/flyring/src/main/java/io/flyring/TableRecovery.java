@@ -46,7 +46,7 @@ final class TableRecovery {
             }
         }
         if (largest > TableFile.MAX_STAMP - Layout.TABLE_RECOVERY_JUMP - 2) {
-            throw file.corrupt(-1, "no stamp is left: the largest is " + largest);
+            throw file.corrupt(-1, "the number of the last change (stamp) is too large to go on: " + largest);
         }
         change.freeBelow(end);
         file.word(Layout.TABLE_CONTROL_STAMP, largest + Layout.TABLE_RECOVERY_JUMP); // recover 4
@@ -93,7 +93,12 @@ final class TableRecovery {
 
     /** Enters a live cell into the index; of two cells with one key, the one with the larger stamp (recover 3). */
     private void keepLarger(long cell, Memory memory, int at, long version) {
-        look.key.set(memory, at + Layout.TABLE_CELL_KEY, memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH));
+        final int length = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH);
+        if (!header.validKey(length)) { // a broken process has changed it since goodSeq
+            forget(memory, at);
+            return;
+        }
+        look.key.set(memory, at + Layout.TABLE_CELL_KEY, length);
         final long other = look.find(file);
         if (other < 0) {
             change.enterNew(look.key, cell);

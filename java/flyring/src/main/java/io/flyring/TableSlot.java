@@ -81,13 +81,13 @@ final class TableSlot implements AutoCloseable {
             }
         }
         if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) != 0) {
-            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, 2); // after boot_id; pairs with: TableFile.isWhole
+            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, CLEARING); // after boot_id; pairs with: TableFile.isWhole
             syncControl(); // before clean is 0, because this process may be killed here
             control.putIntOpaque(Layout.TABLE_CONTROL_CLEAN, 0);
         }
         change.own(storeOwner(name)); // take 3
-        final boolean untold = change.finishIntent(); // take 3, 4
-        if (untold || name != null || !wakes) { // sleepers may have missed a change, or get another cap (8)
+        final boolean unpublished = change.finishIntent(); // take 3, 4
+        if (unpublished || name != null || !wakes) { // sleepers may have missed a change, or get another cap (8)
             file.data().wakeAll();
         }
     }
@@ -228,11 +228,13 @@ final class TableSlot implements AutoCloseable {
             control.getIntAcquire(AT + Layout.PUBLISHER_SLOT_CLOSED) != 0); // pairs with: closed
     }
 
-    /** The error that the slot was not free in time; names the last held writer. */
+    /** The error that the slot was not free in time; names the last {@link TableWriter}. */
     static NoFreeSlotException noFreeSlot(TableFile file) {
         final Owner owner = owner(file);
+        final String last = owner.pid == 0 ? "" : "The last TableWriter was "
+            + (owner.name.isEmpty() ? "without a name" : "'" + owner.name + "'") + " (pid " + owner.pid + "). ";
         return new NoFreeSlotException("writer", 1, List.of(new NoFreeSlotException.Owner(0, owner.name, owner.pid)),
-            file.path + ": another process writes, and has the table's one writer slot. The last held writer was '"
-            + owner.name + "' (pid " + owner.pid + "). Close it, wait longer, or kill it if it is stopped.");
+            file.path + ": the writer's slot is taken. " + last
+            + "Wait longer, close that writer, or kill its process if it is stopped.");
     }
 }

@@ -57,8 +57,8 @@ final class TableState {
     void checkWritable() {
         checkOpen();
         if (file.file.readOnly()) {
-            throw new AccessDeniedException(file.path, "read-only", file.path + " is open read-only. Open it with"
-                + " Table.open to write.");
+            throw new AccessDeniedException(file.path, "read-only", file.path + " was opened for reading only. Open"
+                + " it for writing.");
         }
     }
 

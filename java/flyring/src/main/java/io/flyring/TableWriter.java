@@ -119,7 +119,8 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
 
         synchronized void checkOpen() {
             if (closed) {
-                throw new ClosedException("The writer of " + slot.file().path + " is closed. Take another one.");
+                throw new ClosedException("The writer of " + slot.file().path + " is closed. Call Table.writer()"
+                    + " for a new one.");
             }
         }
 
