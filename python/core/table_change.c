@@ -212,7 +212,7 @@ static change_result check_stamp(table_change *change)
     int64_t stamp = WORD64(TABLE_CONTROL_STAMP);
     if (LIKELY(stamp >= 0 && stamp <= TABLE_MOST_STAMP))
         return CHANGE_DONE;
-    return corrupt(change, -1, "its stamp is not the number of a change");
+    return corrupt(change, -1, "the number of the last change (stamp) is out of range");
 }
 
 /* Check that the top of the stack of free cells is valid (10). */
@@ -223,9 +223,9 @@ static change_result check_top(table_change *change)
     if (top == 0)
         return CHANGE_DONE;
     if (top > fresh || fresh > map->cells || !cell_is_usable(map, top - 1))
-        return corrupt(change, -1, "the top of the stack of free cells is not a cell that was used");
+        return corrupt(change, -1, "the stack of free cells (top) leads to a cell that is not free");
     if (is_live(map, top - 1))
-        return corrupt(change, top - 1, "it is free, and holds a key");
+        return corrupt(change, top - 1, "it is on the stack of free cells, but holds a key");
     return CHANGE_DONE;
 }
 
@@ -297,20 +297,29 @@ static change_result begin_change(table_change *change)
     return check_stamp(change);
 }
 
+/* The error of a reading that has failed. No other process can write, so BUSY means that the table is damaged. */
+static change_result not_readable(table_change *change, table_result result, const table_reading *reading)
+{
+    if (result != TABLE_BUSY)
+        return corrupt(change, reading->cell, "the length of its key or value is out of range");
+    return corrupt(change, reading->cell,
+                   reading->cell < 0 ? "the index changes, although no other process can write"
+                                     : "the number of its value (seq) stays different from its version");
+}
+
 /* Find a key for a change. Sets *there. */
 static change_result find_own(table_change *change, const table_key *key, table_reading *reading, bool *there)
 {
-    switch (table_find(change->map, key, reading)) {
+    table_result result = table_find(change->map, key, reading);
+    switch (result) {
     case TABLE_FOUND:
         *there = true;
         return CHANGE_DONE;
     case TABLE_ABSENT:
         *there = false;
         return CHANGE_DONE;
-    case TABLE_BUSY: /* no other process writes, so the cell is damaged */
-        return corrupt(change, reading->cell, "its body is not that of its version");
     default:
-        return corrupt(change, reading->cell, "the length of its key or value is not valid");
+        return not_readable(change, result, reading);
     }
 }
 
@@ -321,18 +330,18 @@ static change_result insert(table_change *change, const table_key *key, const vo
     int64_t top = WORD32(TABLE_CONTROL_TOP), fresh = WORD32(TABLE_CONTROL_FRESH), cell = top > 0 ? top - 1 : fresh;
     int64_t next = 0, size = WORD64(TABLE_CONTROL_SIZE);
     if (fresh > map->cells || (fresh < map->cells && !cell_is_usable(map, fresh)))
-        return corrupt(change, -1, "fresh is not a cell");
+        return corrupt(change, -1, "the number of the first unused cell (fresh) is not that of a usable cell");
     change_result result = check_top(change);
     if (result != CHANGE_DONE)
         return result;
     if (cell == map->cells)
         return CHANGE_FULL;
     if (is_live(map, cell))
-        return corrupt(change, cell, "it was never used, and holds a key");
+        return corrupt(change, cell, "it is marked as never used (fresh), but holds a key");
     if (top > 0) {
         next = (uint32_t)LOAD32_RELAXED(cell_at(map, cell) + TABLE_CELL_NEXT);
         if (next > 0 && (next > fresh || !cell_is_usable(map, next - 1)))
-            return corrupt(change, cell, "the free cell below it on the stack was never used");
+            return corrupt(change, cell, "the stack of free cells (next) leads to a cell that is not free");
     }
     uint64_t entry = entry_make(key->fingerprint, cell);
     int first = current(map), count = copies(map);
@@ -340,7 +349,7 @@ static change_result insert(table_change *change, const table_key *key, const vo
     for (int i = 0; i < count; i++) {
         places[i] = free_place(map, first ^ i, entry, true);
         if (places[i] < 0)
-            return corrupt(change, -1, "its index has no free entry");
+            return corrupt(change, -1, "the index has no empty entry");
     }
     SET64(TABLE_CONTROL_INTENT_SIZE, (int64_t)((uint64_t)size + 1)); /* insert 1 */
     STORE64_RELEASE(map->control + TABLE_CONTROL_INTENT, entry);
@@ -415,13 +424,14 @@ change_result table_remove_cell(table_change *change, int64_t cell)
     table_reading reading = {.key = bytes};
     if (!cell_is_usable(change->map, cell))
         return CHANGE_NOT;
-    switch (table_read(change->map, cell, NULL, &reading)) {
+    table_result result = table_read(change->map, cell, NULL, &reading);
+    switch (result) {
     case TABLE_FOUND:
         break;
     case TABLE_ABSENT:
         return CHANGE_NOT;
     default:
-        return corrupt(change, cell, "it cannot be read");
+        return not_readable(change, result, &reading);
     }
     table_key key = table_key_make(bytes, reading.key_length);
     return remove_found(change, &key, cell);
@@ -466,13 +476,13 @@ change_result table_take(table_change *change, bool held)
         result = finish_intent(change, intent);
     if (result != CHANGE_DONE)
         return result;
-    bool told = WORD64(TABLE_CONTROL_CHANGED) == WORD64(TABLE_CONTROL_STAMP);
-    if (!told)
+    bool publish = WORD64(TABLE_CONTROL_CHANGED) != WORD64(TABLE_CONTROL_STAMP);
+    if (publish)
         store_changed(map); /* take 4 */
     if (intent != 0)
         STORE64_RELEASE(map->control + TABLE_CONTROL_INTENT, 0);
     /* If this owner does not wake, sleepers must learn of it: they look more often then (8). */
-    if (held || !told || !change->wakes)
+    if (held || publish || !change->wakes)
         wake_all(table_words(map));
     return CHANGE_DONE;
 }

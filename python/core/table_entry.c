@@ -136,7 +136,7 @@ static PyObject *entry_put(Entry *self, PyObject *given)
     given_value value;
     PyObject *result = NULL;
     if (self->writer == NULL)
-        return raise_error("InvalidArgumentError", "(ss)", "entry", "it only reads: make it from a TableWriter");
+        return raise_error("InvalidArgumentError", "(ss)", "entry", "it can only read; make it with TableWriter.entry");
     if (!writer_may_change(self->writer) || !value_given(self->table, given, &value))
         return NULL;
     if (writer_usable(self->writer)) {

@@ -130,7 +130,7 @@ PyObject *table_raise(Table *self, table_result result, const table_reading *rea
         return raise_error("BusyError", "(Oi)", Py_None, 0);
     }
     return raise_error("CorruptTableError", "(Ls)", (long long)reading->cell,
-                       "the length of its key or value is not valid");
+                       "the length of its key or value is out of range");
 }
 
 PyObject *change_raise(Table *self, change_result result, const table_change *change)

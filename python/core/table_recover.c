@@ -93,7 +93,7 @@ static int64_t cell_with(const table_map *map, int copy, const table_key *key, i
 static void enter(table_recovery *self, int64_t number, uint8_t *cell)
 {
     const table_map *map = self->map;
-    int64_t place;
+    int64_t place = -1;
     table_key key;
     int64_t other = key_of(map, cell, &key) ? cell_with(map, 0, &key, &place) : -1;
     if (other < 0 && place < 0) { /* no room, or a broken process has changed the key since `decide` */
@@ -177,7 +177,7 @@ bool table_recover_some(table_recovery *self, int64_t cells)
             enter(self, self->at, cell);
         if (++self->at == map->cells) {
             if (self->stamp > TABLE_MOST_STAMP - TABLE_RECOVERY_JUMP) {
-                self->wrong = "its stamp has reached the end";
+                self->wrong = "the number of the last change (stamp) is too large to go on";
                 return true;
             }
             self->phase = 1;

@@ -80,7 +80,8 @@ bool single_allowed(Table *self)
     if (UNLIKELY(!single_ready(self)))
         return false;
     if (UNLIKELY(!self->writable))
-        raise_error("AccessDeniedError", "(Os)", self->path, "the table was opened for reading only");
+        raise_error("AccessDeniedError", "(Os)", self->path,
+                    "the table was opened for reading only; open it for writing");
     else if (UNLIKELY(self->held > 0))
         raise_error("BusyError", "(Oii)", Py_None, 0, 1);
     else

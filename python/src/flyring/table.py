@@ -310,7 +310,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
             template = self.header.value_template
             found = [one for one in messages if template == one.TEMPLATE_ID]
             if not found:
-                raise InvalidArgumentError("message", f"the schema in the table has no template {template}")
+                raise InvalidArgumentError("message", f"the table's schema has no message with template id {template}")
             self._message = found[0]
         return self._message
 

@@ -137,8 +137,8 @@ class TableBase(_core.Table):
         self._renewed = True
         if damaged:
             warnings.warn(
-                f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} cells "
-                "had no whole value",
+                f"the table at {self.path} was recovered after a reboot: {damaged} of {self.header.cells} cells "
+                "had only torn values, and their keys are lost",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -202,13 +202,14 @@ class TableBase(_core.Table):
         """Raises NoFreeSlotError, which names the last TableWriter that held the slot."""
         fields = read_slot(self._memory, SLOT)
         owner = SlotOwner(0, fields.name if fields else "", fields.pid if fields else 0)
-        label = f" {owner.name!r}" if owner.name else ""
+        label = repr(owner.name) if owner.name else "without a name"
+        last = f"the last TableWriter was {label} (pid {owner.pid}); " if owner.pid else ""
         raise NoFreeSlotError(
             "writer",
             1,
             (owner,),
-            f"the table at {self.path} has a writer: the last one with a name is{label} (pid {owner.pid}); "
-            "wait longer, or close it there",
+            f"the writer's slot of the table at {self.path} is taken; {last}"
+            "wait longer, close that writer, or kill its process if it is stopped",
         )
 
     # State
@@ -224,7 +225,7 @@ class TableBase(_core.Table):
     def _check_writable(self) -> None:
         self._check_open()
         if self._read_only:
-            raise AccessDeniedError(self.path, "the table was opened for reading only")
+            raise AccessDeniedError(self.path, "the table was opened for reading only; open it for writing")
 
 
 class TableWalk(_core.Table):

@@ -140,7 +140,8 @@ class TableWriter(_core.TableWriter, Closing):
         table._check_handler()
         if not isinstance(capacity, int) or not table.capacity <= capacity <= layout.TABLE_MAX_CAPACITY:
             most = layout.TABLE_MAX_CAPACITY
-            raise InvalidArgumentError("capacity", f"{capacity!r} must be {table.capacity} (that of now) to {most}")
+            rule = f"must be {table.capacity} (the present capacity) to {most}"
+            raise InvalidArgumentError("capacity", f"it is {capacity!r}, but {rule}")
         table._check_replaced()
         locks: list[File] = []
         writers: list[_core.TableWriter] = []
@@ -219,7 +220,7 @@ class Entry(_core.TableEntry):
         """Like ``TableWriter.update`` of this key. Raises InvalidArgumentError if ``Table.entry`` made this entry."""
         writer = self._writer
         if not isinstance(writer, TableWriter):
-            raise InvalidArgumentError("entry", "it only reads: make it from a TableWriter")
+            raise InvalidArgumentError("entry", "it can only read; make it with TableWriter.entry")
         return writer.update(self.key, handler)
 
     def __repr__(self) -> str:

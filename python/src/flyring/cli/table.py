@@ -64,12 +64,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     one = with_keys(verb("watch", "print each change live, as JSON lines", watch), "*", "default: all keys")
     one.add_argument("--count", metavar="N", type=int, help="end after N lines")
     with_json(verb("check", "check a table against the layout's rules; status 1 if one is broken", check))
-    one = with_json(verb("snapshot", "write a whole copy of a table, synced", snapshot))
-    one.add_argument("path", metavar="PATH", help="the copy; it is replaced in one step")
+    one = with_json(verb("snapshot", "write a full copy of a table, and sync it", snapshot))
+    one.add_argument("path", metavar="PATH", help="the copy; an older one is replaced in one step")
     one.add_argument("--every", metavar="SECONDS", type=float, help="again each SECONDS, until Ctrl-C")
     one.add_argument("--count", metavar="N", type=int, help="with --every: end after N copies")
-    one = with_json(verb("grow", "put a larger file in the place of a table", grow))
-    one.add_argument("capacity", metavar="CAPACITY", type=int, help="how many keys fit then")
+    one = with_json(verb("grow", "replace a table's file by a larger one", grow))
+    one.add_argument("capacity", metavar="CAPACITY", type=int, help="the new capacity, in keys")
 
 
 def table(options: argparse.Namespace) -> int:
@@ -232,7 +232,7 @@ def check(options: argparse.Namespace) -> int:
             with one.writer("flyring-check", timeout=PATIENCE):
                 broken = list(broken_rules(one))
         except NoFreeSlotError as error:
-            raise FlyringError(f"a table is checked while no process writes: {error}") from error
+            raise FlyringError(f"a table can be checked only while no process writes: {error}") from error
         if options.json:
             print_json({"path": one.path, "broken": len(broken), "findings": broken})
     if not options.json:

@@ -97,20 +97,20 @@ def info(options: argparse.Namespace) -> int:
     print(printable(f"  values     {of}up to {document['value_bytes']} bytes, {sums}"))
     print(f"  file       {size_text(document['file_length'])} ({document['file_length']} bytes)")
     print(f"  index      {stats.filled} of {stats.entries} entries used{rebuild_text(stats)}")
-    print(f"  changes    {stats.version}, {stats.epoch} times by a new writer")
+    print(f"  changes    {stats.version}; the writer's slot was taken {stats.epoch} times")
     print(printable(f"  writer     {writer_text(stats)}"))
     if stats.needs_recovery:
         do = (
-            "let a process write, or run flyring table check"
+            "; change it from any process, or run flyring table check, which recovers it"
             if document["checked"]
-            else "replace it: without checksums it cannot be mended"
+            else ", and without checksums it cannot be recovered; replace or unlink it"
         )
-        print(f"  NEEDS RECOVERY: last written in another boot; {do}")
+        print(f"  NEEDS RECOVERY: last changed before a reboot, and not closed with sync{do}")
     if stats.damaged:
         print(f"  damaged    {stats.damaged} values were lost in the last recovery")
     if stats.successor:
-        what = "another table has its name" if stats.successor == 1 else "its name was removed"
-        print(f"  replaced   {what}; processes that are attached to this file still use it")
+        what = "replaced   another table has the name" if stats.successor == 1 else "unlinked   the name was removed"
+        print(f"  {what}; processes that have this file open still use it")
     return 0
 
 
@@ -135,11 +135,12 @@ def rebuild_text(stats: TableStats) -> str:
 
 def writer_text(stats: TableStats) -> str:
     """Describes the present writer, or the last one."""
-    who = f"{stats.writer or 'no name'} (pid {stats.pid})"
+    process = f"{stats.writer or 'no name'} (pid {stats.pid})"
+    last = f"; the last TableWriter was {process}" if stats.attached_at else ""
     if stats.writing:
         if not stats.attached_at:
             return "a process changes the table now"
-        return f"{who}, for {(time.time_ns() - stats.attached_at) / 1e9:.0f} s"
+        return f"{process}, for {(time.time_ns() - stats.attached_at) / 1e9:.0f} s"
     if stats.unfinished:
-        return f"none. A writer died within a change, the last one with a name was {who}; the next one finishes it"
-    return "none" if not stats.attached_at else f"none; the last one that stayed was {who}"
+        return f"none; a process died during a change, which the next writer completes{last}"
+    return f"none{last}"
