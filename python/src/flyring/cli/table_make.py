@@ -30,7 +30,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--checked",
         action=argparse.BooleanOptionalAction,
-        help="whether values have checksums, which a recovery after a power loss needs; default: if the table is on a disk",
+        help="whether values have checksums, which a recovery after a power loss needs; default: on a disk",
     )
     command.add_argument("--mode", metavar="OCTAL", type=octal, help="permission bits of the file; default 0600")
     command.add_argument("--any-file-system", action="store_true", help="also allow file systems not known to work")
