@@ -67,7 +67,7 @@ def table_row(table: str, seen: TableSeen, processes: Processes) -> Row:
         wrong("NEEDS RECOVERY")
     if seen.died or stats.unfinished:
         process = "away"
-        wrong("DEAD", "DEAD within a change: the next writer finishes it" if stats.unfinished else "DEAD")
+        wrong("DEAD", "DEAD during a change: the next writer completes it" if stats.unfinished else "DEAD")
     elif stats.writing and process == "STOPPED":
         wrong("STOPPED")
     full = stats.size >= stats.capacity
