@@ -282,6 +282,7 @@ class Table {
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
+            detail::check_grow(at.file, capacity);
             std::optional<detail::HeldSlot> held;
             detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
                 (void)detail::lock_byte(grown.description, grown.file.slot_lock(), grown.file.path);

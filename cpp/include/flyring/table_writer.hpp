@@ -94,6 +94,7 @@ class TableWriter {
     /// As Table::grow. If it fails after the larger file has taken the name, this writer is closed.
     void grow(std::uint64_t capacity) {
         core_->with_slot([&](detail::AttachedTable& at) {
+            detail::check_grow(at.file, capacity);
             detail::SlotLock lock;
             detail::AttachedTable* larger = nullptr;
             try {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from . import _core, layout
 from ._core import File, Memory
 from .closing import Closing
-from .errors import ClosedError, FlyringError, InvalidArgumentError, SlotLostError
+from .errors import ClosedError, FlyringError, InvalidArgumentError, NoSuchChannelError, SlotLostError
 from .slots import CHANGING, name_at
 from .system import failed, new_lock
 from .table_file import CONTROL, SLOT, copy_into, larger_file
@@ -143,6 +143,8 @@ class TableWriter(_core.TableWriter, Closing):
             rule = f"must be {table.capacity} (the present capacity) to {most}"
             raise InvalidArgumentError("capacity", f"it is {capacity!r}, but {rule}")
         table._check_replaced()
+        if table._has_no_name():  # the larger file would bring back the name
+            raise NoSuchChannelError(table.path)
         locks: list[File] = []
         writers: list[_core.TableWriter] = []
         old = table._memory

@@ -136,15 +136,30 @@ final class TableCreation {
     }
 
     /**
-     * Copies the table whose slot the caller holds into a larger file, and gives that the table's name (7).
-     * {@code take} takes the slot of the larger file before the rename.
+     * Throws if the table cannot have this capacity, or if the file has lost its name: the larger file would take that
+     * of another table, or bring back one that was removed (7).
      */
-    static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
-        TableFile from = held.file();
+    static void checkGrow(TableFile from, long capacity) {
         if (capacity < from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
             throw new InvalidArgumentException("capacity", "The capacity is " + capacity + ", but must be "
                 + from.header.capacity + " (the present capacity) to " + Layout.TABLE_MAX_CAPACITY + ".");
         }
+        TableHeader there = from.replacement();
+        if (there != null) {
+            throw TableState.replaced(from, there.id);
+        }
+        if (from.file.removed()) {
+            throw new NoSuchChannelException(from.path, "There is no table " + from.path
+                + " any more: its name was removed. Create it again.");
+        }
+    }
+
+    /**
+     * Copies the table whose slot the caller holds into a larger file, and gives that the table's name (7). The caller
+     * has called {@link #checkGrow}. {@code take} takes the slot of the larger file before the rename.
+     */
+    static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
+        TableFile from = held.file();
         held.change().checkOwned();
         TableHeader header = from.header.with(from.header.id, capacity, from.header.checked);
         TableFile to = begin(from.path, header, from.header.checked, identity, schemaOf(from), from.file.mode(), true);

@@ -356,6 +356,7 @@ final class TableState {
     void grow(long capacity, Duration timeout) {
         checkOpen();
         withSlot(checked(timeout), own -> {
+            TableCreation.checkGrow(own.file(), capacity);
             final TableSlot[] grown = new TableSlot[1];
             try {
                 final TableFile larger = TableCreation.grow(own, capacity, identity, to -> grown[0] = take(to, null));
@@ -396,6 +397,7 @@ final class TableState {
             synchronized (seat) { // no thread changes the table meanwhile
                 checkOpen();
                 seat.checkReady();
+                TableCreation.checkGrow(seat.slot().file(), capacity);
                 final TableSlot[] grown = new TableSlot[1];
                 boolean done = false;
                 try {
