@@ -278,7 +278,8 @@ def left_of(title: str, stats: TableStats, checked: bool) -> Iterator[tuple[str,
     if stats.size >= stats.capacity:
         yield f"full: {stats.size} keys", f"flyring table grow {title} {2 * stats.capacity}, or remove keys"
     if stats.damaged:
-        yield f"{stats.damaged} values were lost in the last recovery", f"load a snapshot: flyring table load {title}"
+        remedy = f"go back to a snapshot: copy it to {title} while no process has the table open"
+        yield f"{stats.damaged} values were lost in the last recovery", remedy
 
 
 def of_the_versions(folder: str, machine: Machine) -> Iterator[Check]:
