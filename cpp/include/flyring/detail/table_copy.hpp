@@ -141,8 +141,8 @@ inline std::uint64_t snapshot_table(const TableView& from, const std::string& na
     return keys;
 }
 
-/// Throws InvalidArgument if the table cannot have this capacity. Throws ChannelReplaced or NoSuchChannel if the file has
-/// lost its name: the larger file would take that of another table, or bring back one that was removed (7).
+/// Throws InvalidArgument if the table cannot have this capacity. Throws ChannelReplaced or NoSuchChannel if the file
+/// has lost its name: the larger file would take that of another table, or bring back one that was removed (7).
 [[gnu::cold, gnu::noinline]] inline void check_grow(const TableFile& old, std::uint64_t capacity) {
     if (capacity < old.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
         throw InvalidArgument("capacity", "it is " + std::to_string(capacity) + ", but must be " +
@@ -153,9 +153,9 @@ inline std::uint64_t snapshot_table(const TableView& from, const std::string& na
     if (look.now) throw ChannelReplaced(old.path, look.now->table_id);
     if (!look.named) throw NoSuchChannel(old.path);
 }
-/// Copies the table into a larger file, which takes the table's name (7). The caller holds the slot of the old file, and
-/// has called check_grow.
-/// take_slot(grown) takes the slot of the larger file; it is called before the file has the name.
+/// Copies the table into a larger file, which takes the table's name (7). The caller holds the slot of the old file,
+/// and has called check_grow. take_slot(grown) takes the slot of the larger file; it is called before the file has the
+/// name.
 template <typename TakeSlot>
 void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, TakeSlot&& take_slot) {
     const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);

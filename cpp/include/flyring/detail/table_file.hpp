@@ -103,10 +103,10 @@ struct TableFile {
         if (read_only) throw AccessDenied(path, "the table was opened for reading only; open it for writing");
     }
     [[noreturn]] void throw_needs_recovery() const {
-        throw NeedsRecovery(
-            path, header.checked
-                      ? "its values may be torn; open it for writing and take a writer, which recovers it"
-                      : "its values may be torn, and it has no checksums to find them; replace or unlink it");
+        throw NeedsRecovery(path,
+                            header.checked
+                                ? "its values may be torn; open it for writing and take a writer, which recovers it"
+                                : "its values may be torn, and it has no checksums to find them; replace or unlink it");
     }
     /// The control section; writable unless the table is read-only.
     std::byte* control() const noexcept { return (read_only ? readable : mapping).data() + header.control_offset(); }
