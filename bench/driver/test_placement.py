@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from driver.conftest import environment
-from driver.contenders import ROOT, Catalogue, Table
+from driver.contenders import Catalogue, Table
 from driver.placement import CHANGED, FEWEST_PROBES, MOVED, SLOWED, TAKEN, Classes, classify
 from driver.raw import Recorder, Results, slice_from
 from driver.report import write_report
