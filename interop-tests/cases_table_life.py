@@ -35,7 +35,7 @@ def killed(run, victim, heir, reader):
             c.send("get_many", table=name, how="mix", removes=True, seconds=0.2, **MANY)
             above("changes that a reader saw", c.receive()["changes"], 0)
             a.kill()
-        left = seen_alike(name, b, c)
+        left = seen_alike(name, b, c, killed=True)
         version = b.call("size", table=name)["version"]
         taken = b.call("writer", table=name, writer=name, name="heir", timeout=LONG)
         above("epoch", taken["epoch"], 0 if turn % 2 else 1)
