@@ -70,7 +70,7 @@ class Lmdb {
     static void check(int status) { must(status == 0, std::string("LMDB: ") + mdb_strerror(status)); }
     void open() {
         check(mdb_env_create(&environment_));
-        check(mdb_env_set_mapsize(environment_, std::max<std::size_t>(keys_ * 256, std::size_t{1} << 26)));
+        check(mdb_env_set_mapsize(environment_, std::max<std::size_t>(keys_ * 1024, std::size_t{1} << 26)));
         check(mdb_env_open(environment_, path_.c_str(), MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC, 0600));
         MDB_txn* opening = nullptr;
         check(mdb_txn_begin(environment_, nullptr, 0, &opening));

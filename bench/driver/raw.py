@@ -5,7 +5,7 @@ Compressed (.xz) at the end of the run:
 
 raw.jsonl               one line per slice
 histograms/TABLE.hlog   standard HdrHistogram log, one line per timed slice: Tag=CONTENDER|NUMBER, counted from 0 as in
-                        the raw data (before 2026-11-23 one line per contender and class: Tag=CONTENDER|CLASS)
+                        the raw data. A run of --save does not keep them: the report has the percentiles
 run.json                tables, contenders, their own reports, what was left out and why
 
 Never compressed:
@@ -28,8 +28,6 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 from driver.contenders import Contender, Table, make
 from driver.placement import classify
 from driver.stats import FEWEST_ROUNDS, Figure, Latency, Slice, figure, majority
-
-OLD_CLASSES = {"smt": (0.0, 75.0), "near": (75.0, 220.0), "far": (220.0, float("inf"))}  # by raw round trip
 
 
 class Recorder:
@@ -178,19 +176,11 @@ class Results:
             timed = [s for s in slices if s.round > 0 and s.kind == "timed"]
             for class_ in self.classes.known:
                 mine = [(n, s) for n, s in enumerate(timed) if s.placement == class_.name]
-                wanted = (
-                    self.old_class(class_.median) if set(payloads) <= set(OLD_CLASSES) else {str(n) for n, _ in mine}
-                )
+                wanted = {str(n) for n, _ in mine}
                 found = [HdrHistogram.decode(p) for which, p in payloads.items() if which in wanted]
                 if found and mine:
                     rounds = len({s.round for _, s in mine})
                     self.latencies[path.stem, contender, class_.name] = Latency.of(found, rounds)
-
-    def old_class(self, raw_line: float) -> set[str]:
-        """Returns the class of an old log that was merged during its run, by the old limits; none if two current
-        classes share it."""
-        name, (low, high) = next((n, limits) for n, limits in OLD_CLASSES.items() if limits[0] <= raw_line < limits[1])
-        return {name} if sum(low <= c.median < high for c in self.classes.known) == 1 else set()
 
     def contenders(self, table: Table) -> list[str]:
         """Returns the contenders with slices, or rounds of idle or paced, in the order of the run."""

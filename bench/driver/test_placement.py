@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from driver.conftest import environment
-from driver.contenders import ROOT, Catalogue, Table
+from driver.contenders import Catalogue, Table
 from driver.placement import CHANGED, FEWEST_PROBES, MOVED, SLOWED, TAKEN, Classes, classify
 from driver.raw import Recorder, Results, slice_from
 from driver.report import write_report
@@ -207,18 +207,3 @@ def test_intel_one_wide_mode_is_one_class(tmp_path: Path, catalogue: Catalogue, 
     assert "no such placement" in seen["C++, cores far apart: at least Aeron's"].measured
     write_report(results)
     assert "the only placement that this run saw" in (results.folder / "report.md").read_text()
-
-
-def test_an_old_run_is_read_with_its_percentiles(tmp_path: Path) -> None:
-    """The histograms of old runs were merged by class during the run."""
-    old = ROOT / "bench/results/2026-11-22-amd-epyc-9"
-    folder = tmp_path / "run"
-    (folder / "histograms").mkdir(parents=True)
-    for name in ("run.json.xz", "environment.json", "raw.jsonl.xz", "histograms/rtt-32.hlog.xz"):
-        (folder / name).write_bytes((old / name).read_bytes())
-    results = Results(folder)
-    assert [c.name for c in results.classes.known] == ["near", "far"]
-    table = next(t for t in results.tables if t.name == "rtt-32")
-    near, far = (results.latency(table, "cpp/flyring-claim", c, fewest=3) for c in ("near", "far"))
-    assert near is not None and far is not None
-    assert near.percentile(50) == 100 and far.percentile(50) == 390

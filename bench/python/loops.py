@@ -217,6 +217,8 @@ def fill(text: str, fields: dict[str, str]) -> str:
         elif word[:1] == "{" and word[-1:] == "}":
             if fields[word[1:-1]]:
                 lines.append(textwrap.indent(textwrap.dedent(fields[word[1:-1]]).strip("\n"), depth))
+            elif lines and lines[-1].endswith(":"):  # a block needs a statement
+                lines.append(depth + "pass")
         else:
             lines.append(line.format_map(fields))
     return "\n".join(lines)

@@ -36,7 +36,7 @@ class Lmdb(Map):
     def join(self) -> None:
         import lmdb
 
-        size = max(256 * int(self.setup.options["keys"]), 1 << 26)
+        size = max(1024 * int(self.setup.options["keys"]), 1 << 26)
         path = self.setup.path("map.lmdb")
         self.environment = lmdb.open(path, map_size=size, subdir=False, writemap=True, sync=False)
 

@@ -255,6 +255,24 @@ TEST_F(TableCopies, a_writer_learns_of_a_replace_although_it_took_the_slot_befor
     EXPECT_EQ(code_of([&] { table.put("a", "2"); }), "replaced");
 }
 
+TEST_F(TableCopies, a_table_that_lost_its_name_does_not_grow) {
+    Table table = Table::create("t", options(4));
+    TableWriter writer = table.writer();
+    const Table other = Table::replace("t", options(8));
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(code_of([&] { writer.grow(10); }), "replaced") << i;
+    EXPECT_EQ(Table::open("t").id(), other.id());
+    EXPECT_GT(writer.put("a", "1"), 0);  // in the old file
+    writer.close();
+    EXPECT_EQ(code_of([&] { table.grow(10); }), "replaced");
+    Table last = Table::open("t");
+    Table::unlink("t");
+    EXPECT_EQ(code_of([&] { last.grow(10); }), "no-such-channel");
+    TableWriter held = last.writer();
+    EXPECT_EQ(code_of([&] { held.grow(10); }), "no-such-channel");
+    EXPECT_GT(held.put("a", "1"), 0);
+    EXPECT_FALSE(std::filesystem::exists(table_file("t")));
+}
+
 TEST_F(TableCopies, grow_says_so_before_it_renames_and_takes_it_back_if_it_cannot) {
     Table table = Table::create("t", options(4));
     Table other = Table::open("t");

@@ -7,7 +7,7 @@ public class Hello {
         try (Channel channel = Channel.openOrCreate("hello", ChannelOptions.inbox())) {
             if (args.length > 0) {
                 if (channel.publisher().offer(args[0].getBytes()) == Publisher.BACK_PRESSURED) {
-                    System.err.println("The ring is full: nobody has read yet.");
+                    System.err.println("The channel is full: no process has read yet.");
                     System.exit(1);
                 }
             } else {

@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
     auto channel = flyring::Channel::open_or_create("hello", options);
     if (argc > 1) {
         if (channel.publisher().offer(flyring::as_bytes(argv[1])) == flyring::back_pressured) {
-            std::cerr << "The ring is full: nobody has read yet.\n";
+            std::cerr << "The channel is full: no process has read yet.\n";
             return 1;
         }
     } else {

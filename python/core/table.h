@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table in mapped memory (spec/table.md): cells, the index, finding, reading and changing. "write 3", "find 5" and
-   so on are steps of that page. The functions here do not use Python. */
+/* The table in mapped memory: cells, the index, finding, reading and changing. The functions here do not use Python.
+   Numbers in parentheses are sections of spec/table.md; "write 5" is step 5 of its operation write. */
 #ifndef FLYRING_TABLE_H
 #define FLYRING_TABLE_H
 
@@ -12,14 +12,14 @@
 /* A mapped table. Its dimensions come from the checked header. */
 typedef struct {
     uint8_t *base; /* the address of the mapping */
-    uint8_t *control, *cells_at; /* of these sections */
-    uint8_t *index[2]; /* the two copies */
+    uint8_t *control, *cells_at; /* the addresses of these sections */
+    uint8_t *index[2]; /* the addresses of the two copies */
     int32_t key_type, key_bytes, value_bytes;
     bool checked;
-    bool one_piece; /* the cells' section has at most 2^30 bytes */
-    int64_t capacity, cells, stride, entries; /* stride: of a cell */
-    int64_t body, body_stride; /* of body 0 in a cell; from body 0 to body 1 */
-    int64_t length; /* up to the end of the cells */
+    bool one_piece; /* the section of the cells has at most 2^30 bytes */
+    int64_t capacity, cells, stride, entries; /* stride: the length of a cell; entries: of one copy of the index */
+    int64_t body, body_stride; /* the offset of body 0 in a cell; the distance from body 0 to body 1 */
+    int64_t length; /* of the file up to the end of the cells */
 } table_map;
 
 /* A key as bytes, with its hash. */
@@ -34,7 +34,7 @@ static inline table_key table_key_make(const void *bytes, int32_t length)
     return (table_key){bytes, length, (uint32_t)(hash_of(bytes, (size_t)length) >> 32)};
 }
 
-/* Whether all bytes of this cell lie in one piece of the section (2). */
+/* Whether the cell may be used: all its bytes lie in one piece of 2^30 bytes of the section (2). */
 static inline bool cell_is_usable(const table_map *map, int64_t cell)
 {
     int64_t begin = cell * map->stride;
@@ -46,12 +46,13 @@ static inline uint8_t *cell_at(const table_map *map, int64_t cell)
     return map->cells_at + cell * map->stride;
 }
 
+/* The body that holds, or gets, this version. */
 static inline uint8_t *body_at(const table_map *map, uint8_t *cell, int64_t version)
 {
     return cell + map->body + (version & 1) * map->body_stride;
 }
 
-/* The cell of an entry; -1 if it leads nowhere, or to a cell that there is not (10). */
+/* The cell of an entry; -1 if the entry leads nowhere, or to a cell that is never used or does not exist (10). */
 static inline int64_t entry_cell(const table_map *map, uint64_t entry)
 {
     int64_t cell = (int64_t)(entry & UINT32_MAX) - 1;
@@ -63,7 +64,7 @@ static inline uint64_t entry_make(uint32_t fingerprint, int64_t cell)
     return (uint64_t)fingerprint << 32 | (uint64_t)(cell + 1);
 }
 
-/* The home of a fingerprint, and the entry behind an entry (2.4). */
+/* The place at which a search for a fingerprint begins, and the place at which it goes on (2.4). */
 static inline int64_t entry_home(const table_map *map, uint64_t fingerprint)
 {
     return (int64_t)(fingerprint * (uint64_t)map->entries >> 32);
@@ -89,96 +90,100 @@ static inline waiting_words table_words(const table_map *map)
 typedef enum {
     TABLE_FOUND,
     TABLE_ABSENT,
-    TABLE_BUSY, /* the cell changed for a millisecond */
-    TABLE_CORRUPT, /* a length that cannot be; `cell` says where */
-    TABLE_FAILED, /* the reading's function failed */
+    TABLE_BUSY, /* the cell or the index changed for a millisecond */
+    TABLE_CORRUPT, /* the length of a key or value is not valid; `cell` says where */
+    TABLE_FAILED, /* `take` failed */
 } table_result;
 
-/* One reading of a cell. `take`, if there is one, gets the value where it lies, which another process may be
-   overwriting; it may be called again with another value if the value changed meanwhile. False: it failed. */
+/* One reading of a cell. `take`, if it is not NULL, is called with the value in place, which another process may be
+   overwriting. If the value changed meanwhile, it is called again; only its last call counts. It returns false if it
+   failed. */
 typedef struct table_reading table_reading;
 typedef bool (*table_taker)(table_reading *self, const uint8_t *value, int32_t length);
 struct table_reading {
     table_taker take;
-    uint8_t *key; /* a buffer of key_bytes, rounded up to 8, that gets the cell's key; or NULL */
+    uint8_t *key; /* NULL, or a buffer of key_bytes, rounded up to 8: gets the key of the cell */
     void *context;
     bool slow; /* `take` may take long: the clock is read after each try */
     int64_t cell, version; /* the result */
     int32_t key_length, length; /* the result */
 };
 
-/* Read a cell (read 1 to 4). key: the key that the cell must have; NULL: any. ABSENT: it has another key, or is not
-   live. */
+/* Read a cell (read 1 to 4). key: the key that the cell must have; NULL: any. ABSENT: the cell has another key or
+   none. */
 table_result table_read(const table_map *map, int64_t cell, const table_key *key, table_reading *reading);
 /* Find a key and read its cell (find 1 to 5). */
 table_result table_find(const table_map *map, const table_key *key, table_reading *reading);
-/* The first cell that was never used; at most `cells`. For walks. */
+/* The first cell that was never used, at most `cells`: where walks over the cells end. */
 static inline int64_t table_fresh(const table_map *map)
 {
     int64_t fresh = (uint32_t)LOAD32_RELAXED(map->control + TABLE_CONTROL_FRESH);
     return fresh < map->cells ? fresh : map->cells;
 }
 
-/* Whether the slot's owner, if it has one, wakes sleepers (8). */
+/* Whether sleepers are woken: true unless the owner of the writer's slot has opted out (8). */
 bool table_writer_wakes(const table_map *map);
 
-/* Changing (table_change.c): only the owner of the slot may call these. */
+/* Changing (table_change.c): only the owner of the writer's slot may call these. */
 
 typedef struct {
     table_map *map;
-    int64_t epoch; /* of this owner */
-    bool wakes, registered;
+    int64_t epoch; /* of this owner of the slot */
+    bool wakes, registered; /* whether changes wake sleepers; the result of register_waker */
     /* The result. */
-    int64_t version; /* of a put; 0: the condition was not met, or a removed key was not there */
-    int64_t corrupt; /* the cell; -1: no cell's word */
-    const char *reason;
+    int64_t version; /* CHANGE_DONE: the new version of the key */
+    int64_t corrupt; /* CHANGE_CORRUPT: the damaged cell, or -1 if the damaged word is in no cell */
+    const char *reason; /* CHANGE_CORRUPT: what is damaged */
 } table_change;
 
 typedef enum {
     CHANGE_DONE,
-    CHANGE_NOT, /* the condition was not met: nothing was changed */
-    CHANGE_LOST, /* another epoch: nothing was changed */
-    CHANGE_FULL, /* no space: nothing was changed */
-    CHANGE_CORRUPT, /* corrupt table: nothing was changed */
-    CHANGE_UNSYNCED, /* the disk did not take the control section (errno): nothing was changed */
+    /* No key was changed, because: */
+    CHANGE_NOT, /* the condition was not met, or the key to be removed is absent */
+    CHANGE_LOST, /* another writer has taken the slot (another epoch) */
+    CHANGE_FULL, /* there is no free cell */
+    CHANGE_CORRUPT, /* a word of the table is not valid */
+    CHANGE_UNSYNCED, /* the control section could not be synced (errno) */
 } change_result;
 
 #define ANY_VERSION INT64_C(-1)
-#define TABLE_MOST_STAMP ((INT64_C(1) << 62) - 2) /* 10 */
-/* Put a value (4). expected: the version that the key must have, 0: it must be absent, or ANY_VERSION. */
+#define TABLE_MOST_STAMP ((INT64_C(1) << 62) - 2) /* the largest valid stamp (10) */
+/* Put a value (4). expected: the version that the key must have (0: the key must be absent), or ANY_VERSION. */
 change_result table_put(table_change *change, const table_key *key, const void *value, int32_t length,
                         int64_t expected);
 change_result table_remove(table_change *change, const table_key *key);
-/* Remove the key of a cell, whatever it is. NOT: it is not live. */
+/* Remove the key that the cell holds. CHANGE_NOT: it holds none. */
 change_result table_remove_cell(table_change *change, int64_t cell);
-/* Take 3 and 4, under the slot's lock; `held`: of a writer that holds the slot, which wakes all. Sets the epoch. */
+/* Take 3 and 4; the caller has locked the slot. Sets the epoch. `held`: the writer serves more than one change; all
+   sleepers of the table are woken then. */
 change_result table_take(table_change *change, bool held);
-/* Store `clean`, and write the control section to the disk. False with errno. */
+/* Store `clean`, and sync the control section. False with errno. */
 bool table_set_clean(const table_map *map, int32_t clean);
+/* Sync the control section. False with errno. */
 bool table_sync_control(const table_map *map);
-/* Put a cell on the stack of free cells (remove 4). */
+/* Push a cell on the stack of free cells (remove 4). */
 void table_free_cell(const table_map *map, int64_t cell);
 
 /* Recovery and copies (table_recover.c) */
 
-/* The state of a recovery (9), which goes on where it was stopped. */
+/* The state of a recovery (9), which is made in parts. */
 typedef struct {
     const table_map *map;
-    int phase; /* 0: bodies and index, 1: the stack, 2: has ended */
+    int phase; /* 0: checks bodies and makes the index, 1: makes the stack, 2: has ended */
     int64_t at; /* the next cell */
-    int64_t stamp; /* the largest */
-    int64_t end; /* behind the last cell whose version is not 0 */
-    int64_t size, damaged;
-    const char *wrong; /* why it cannot be recovered; NULL: it can */
-    int error; /* errno if the disk did not take it; 0: it did */
+    int64_t stamp; /* the largest that was found */
+    int64_t end; /* 1 + the last cell whose version is not 0 */
+    int64_t size, damaged; /* what these words of the control section become */
+    const char *wrong; /* why the table cannot be recovered; NULL: it can */
+    int error; /* errno if the control section could not be synced; else 0 */
 } table_recovery;
 
-/* Do the next `cells` cells. Returns whether it has ended, but for the boot id. */
+/* Recover the next `cells` cells. Returns whether the recovery has ended; the caller stores the boot id then. */
 bool table_recover_some(table_recovery *recovery, int64_t cells);
-/* Put a key with a value and a version into a new table that no process reads: for snapshot and grow. NULL: no room; or
-   the cell. Of two values of one key the larger version stays. */
+/* Copy a key with its value and version into a new table, which no process reads yet (for snapshot and grow). If the
+   key is there already, the larger version stays. False: no room. */
 bool table_add(const table_map *map, const table_key *key, const void *value, int32_t length, int64_t version);
-/* The crc of a body (9). */
+/* The crc of a body (9): of key length and key, seq, value length, and value. */
 uint32_t body_crc(const uint8_t *key, int32_t key_length, int64_t seq, const void *value, int32_t length);
 
 #endif

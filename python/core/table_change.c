@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Take, put, insert, remove and rebuild (spec/table.md 3, 4, 5, 7). No other process writes these words, but for broken
-   ones, so each word is checked before it is used (10). */
+/* Taking the writer's slot, put, insert, remove and rebuild. Only the slot's owner writes these words. A broken process
+   may have written others, so each word is checked before it is used (10). Numbers in parentheses are sections of
+   spec/table.md; "write 5" is step 5 of its operation write. */
 #define _DEFAULT_SOURCE /* msync */
 #include "table.h"
 
@@ -30,7 +31,7 @@ bool table_set_clean(const table_map *map, int32_t clean)
     SET32(TABLE_CONTROL_CLEAN, clean != 0 ? 1 : 2);
     if (!table_sync_control(map))
         return false;
-    if (clean == 0) /* not before 2 is synced: this process may be killed there (take 2) */
+    if (clean == 0) /* only after 2 is synced, because this process may be killed in between (take 2) */
         SET32(TABLE_CONTROL_CLEAN, 0);
     return true;
 }
@@ -44,7 +45,7 @@ uint32_t body_crc(const uint8_t *key, int32_t key_length, int64_t seq, const voi
     return crc_end(length > 0 ? crc_add(crc, value, (size_t)length) : crc);
 }
 
-/* Store bytes in words of 8, the last one filled with zeros. */
+/* Store bytes as words of 8 bytes; the last word is padded with zeros. */
 static void store_words(uint8_t *to, const uint8_t *from, int64_t length)
 {
     int64_t at = 0, word;
@@ -61,18 +62,20 @@ static void store_words(uint8_t *to, const uint8_t *from, int64_t length)
 
 /* The index */
 
+/* The next step of a rebuild; 0: none is under way. */
 static int64_t rebuild_at(const table_map *map)
 {
     int64_t rebuild = WORD64(TABLE_CONTROL_REBUILD);
     return rebuild >= 0 && rebuild <= 2 * map->entries + 1 ? rebuild : 0; /* 10 */
 }
 
+/* Which copy of the index is current. */
 static int current(const table_map *map)
 {
     return (int)(WORD64(TABLE_CONTROL_GENERATION) & 1);
 }
 
-/* How many copies a change goes into: both while entries are moved (5). */
+/* How many copies of the index a change must store into: both while a rebuild moves entries (5). */
 static int copies(const table_map *map)
 {
     return rebuild_at(map) > map->entries ? 2 : 1;
@@ -83,7 +86,7 @@ static uint64_t entry_at(const table_map *map, int copy, int64_t at)
     return (uint64_t)LOAD64_RELAXED(map->index[copy] + 8 * at);
 }
 
-/* Where a copy has this entry; -1: nowhere. */
+/* The place of an entry in a copy of the index; -1: it is not there. */
 static int64_t entry_place(const table_map *map, int copy, uint64_t entry)
 {
     int64_t at = entry_home(map, entry >> 32);
@@ -97,7 +100,7 @@ static int64_t entry_place(const table_map *map, int copy, uint64_t entry)
     return -1;
 }
 
-/* The first empty entry of a search, or (with `reuse`) tombstone; -1: none. */
+/* The place of the first empty entry (with `reuse` also: tombstone) in the search for this entry; -1: none. */
 static int64_t free_place(const table_map *map, int copy, uint64_t entry, bool reuse)
 {
     int64_t at = entry_home(map, entry >> 32);
@@ -109,15 +112,16 @@ static int64_t free_place(const table_map *map, int copy, uint64_t entry, bool r
     return -1;
 }
 
+/* Store an entry at an empty place or a tombstone of a copy. */
 static void enter(const table_map *map, int copy, int64_t at, uint64_t entry)
 {
     int64_t filled = copy == 0 ? TABLE_CONTROL_FILLED : TABLE_CONTROL_FILLED_OTHER;
     if (entry_at(map, copy, at) == 0)
-        SET64(filled, (int64_t)((uint64_t)WORD64(filled) + 1)); /* before the entry is used; wraps if hostile */
+        SET64(filled, (int64_t)((uint64_t)WORD64(filled) + 1)); /* before the entry is used; any number is valid (10) */
     STORE64_RELEASE(map->index[copy] + 8 * at, entry);
 }
 
-/* Make a tombstone of each such entry (remove 3, take 3). */
+/* Replace the entry by a tombstone wherever it is (remove 3, take 3). */
 static void bury(const table_map *map, uint64_t entry)
 {
     int first = current(map), count = copies(map);
@@ -134,13 +138,13 @@ static void bury(const table_map *map, uint64_t entry)
     }
 }
 
-/* One step of a rebuild (7). Returns whether it goes on. */
+/* Do one step of a rebuild (7). Returns whether the rebuild goes on. */
 static bool rebuild_step(const table_map *map)
 {
     int64_t rebuild = rebuild_at(map), n = map->entries;
     int old = current(map), other = old ^ 1;
     if (rebuild == 0) {
-        FENCE_RELEASE(); /* rebuild 0: behind the last flip; pairs with find 5 */
+        FENCE_RELEASE(); /* rebuild 0: after the last flip; pairs with find 5 */
         SET64(other == 0 ? TABLE_CONTROL_FILLED : TABLE_CONTROL_FILLED_OTHER, 0);
         SET64(TABLE_CONTROL_REBUILD, 1);
     } else if (rebuild <= n) {
@@ -163,6 +167,7 @@ static bool rebuild_step(const table_map *map)
     return true;
 }
 
+/* Do some steps of a rebuild if one is under way or must begin (7). */
 static void rebuild_some(const table_map *map)
 {
     int64_t filled = WORD64(current(map) == 0 ? TABLE_CONTROL_FILLED : TABLE_CONTROL_FILLED_OTHER);
@@ -174,7 +179,7 @@ static void rebuild_some(const table_map *map)
 
 /* Cells */
 
-/* Whether the cell holds a key; the writer's own view. */
+/* Whether the cell holds a key. For the writer, which no process disturbs. */
 static bool is_live(const table_map *map, int64_t number)
 {
     uint8_t *cell = cell_at(map, number);
@@ -182,17 +187,17 @@ static bool is_live(const table_map *map, int64_t number)
     return version > 0 && LOAD32_RELAXED(body_at(map, cell, version) + TABLE_BODY_LENGTH) >= 0;
 }
 
-/* Free a cell that is not live, and that no entry leads to (remove 4). */
+/* Push a cell that is not live, and that no entry leads to, on the stack of free cells (remove 4). */
 void table_free_cell(const table_map *map, int64_t cell)
 {
     uint8_t *at = cell_at(map, cell);
     int64_t version = LOAD64_RELAXED(at + TABLE_CELL_VERSION);
     STORE64_RELAXED(body_at(map, at, ~version) + TABLE_BODY_SEQ, 0); /* else a removal that was synced is undone */
     STORE32_RELAXED(cell_at(map, cell) + TABLE_CELL_NEXT, WORD32(TABLE_CONTROL_TOP));
-    STORE32_RELEASE(map->control + TABLE_CONTROL_TOP, (uint32_t)(cell + 1)); /* remove 4: behind next */
+    STORE32_RELEASE(map->control + TABLE_CONTROL_TOP, (uint32_t)(cell + 1)); /* remove 4: after next */
 }
 
-/* The cell behind this one that may be used; `cells` if there is none. */
+/* The next cell that may be used; `cells` if there is none. */
 static int64_t next_usable(const table_map *map, int64_t cell)
 {
     do
@@ -207,10 +212,10 @@ static change_result check_stamp(table_change *change)
     int64_t stamp = WORD64(TABLE_CONTROL_STAMP);
     if (LIKELY(stamp >= 0 && stamp <= TABLE_MOST_STAMP))
         return CHANGE_DONE;
-    return corrupt(change, -1, "its stamp is not the number of a change");
+    return corrupt(change, -1, "the number of the last change (stamp) is out of range");
 }
 
-/* Check the top of the stack of free cells (10). */
+/* Check that the top of the stack of free cells is valid (10). */
 static change_result check_top(table_change *change)
 {
     const table_map *map = change->map;
@@ -218,13 +223,13 @@ static change_result check_top(table_change *change)
     if (top == 0)
         return CHANGE_DONE;
     if (top > fresh || fresh > map->cells || !cell_is_usable(map, top - 1))
-        return corrupt(change, -1, "the top of the stack of free cells is not a cell that was used");
+        return corrupt(change, -1, "the stack of free cells (top) leads to a cell that is not free");
     if (is_live(map, top - 1))
-        return corrupt(change, top - 1, "it is free, and holds a key");
+        return corrupt(change, top - 1, "it is on the stack of free cells, but holds a key");
     return CHANGE_DONE;
 }
 
-/* Write a value, or a removal (length -1), up to write 5. key: of an insert, else NULL. */
+/* Write 1 to 5 of a value, or of a removal (length -1). key: the new key of the cell (insert), else NULL. */
 static void write_cell(table_change *change, int64_t number, const table_key *key, const void *value, int32_t length)
 {
     const table_map *map = change->map;
@@ -255,7 +260,7 @@ static void write_cell(table_change *change, int64_t number, const table_key *ke
     change->version = version;
 }
 
-/* Wake those who sleep on a pair of words. */
+/* Wake the processes that sleep on a pair of words, if there are any. */
 static void wake(const table_change *change, waiting_words words)
 {
     const waker one = {words.asleep, words, change->registered};
@@ -268,7 +273,7 @@ static void store_changed(const table_map *map)
     STORE64_RELEASE(map->control + TABLE_CONTROL_CHANGED, WORD64(TABLE_CONTROL_STAMP)); /* write 6 */
 }
 
-/* The end of a change: wake, cell first (8), and some steps of a rebuild (7). */
+/* End a change: wake the sleepers of the cell, then those of the table (8), and do some steps of a rebuild (7). */
 static change_result end_change(table_change *change, int64_t cell)
 {
     if (change->wakes) {
@@ -283,7 +288,7 @@ static change_result end_change(table_change *change, int64_t cell)
     return CHANGE_DONE;
 }
 
-/* What comes before each change (4). */
+/* Check, before a change, that this writer still has the slot (4), and that the stamp is valid. */
 static change_result begin_change(table_change *change)
 {
     const table_map *map = change->map;
@@ -292,40 +297,51 @@ static change_result begin_change(table_change *change)
     return check_stamp(change);
 }
 
+/* The error of a reading that has failed. No other process can write, so BUSY means that the table is damaged. */
+static change_result not_readable(table_change *change, table_result result, const table_reading *reading)
+{
+    if (result != TABLE_BUSY)
+        return corrupt(change, reading->cell, "the length of its key or value is out of range");
+    return corrupt(change, reading->cell,
+                   reading->cell < 0 ? "the index changes, although no other process can write"
+                                     : "the number of its value (seq) stays different from its version");
+}
+
+/* Find a key for a change. Sets *there. */
 static change_result find_own(table_change *change, const table_key *key, table_reading *reading, bool *there)
 {
-    switch (table_find(change->map, key, reading)) {
+    table_result result = table_find(change->map, key, reading);
+    switch (result) {
     case TABLE_FOUND:
         *there = true;
         return CHANGE_DONE;
     case TABLE_ABSENT:
         *there = false;
         return CHANGE_DONE;
-    case TABLE_BUSY: /* no other process writes: only a damaged cell never becomes whole */
-        return corrupt(change, reading->cell, "its body is not that of its version");
     default:
-        return corrupt(change, reading->cell, "the length of its key or value is not valid");
+        return not_readable(change, result, reading);
     }
 }
 
+/* Put a key that is absent. */
 static change_result insert(table_change *change, const table_key *key, const void *value, int32_t length)
 {
     const table_map *map = change->map;
     int64_t top = WORD32(TABLE_CONTROL_TOP), fresh = WORD32(TABLE_CONTROL_FRESH), cell = top > 0 ? top - 1 : fresh;
     int64_t next = 0, size = WORD64(TABLE_CONTROL_SIZE);
     if (fresh > map->cells || (fresh < map->cells && !cell_is_usable(map, fresh)))
-        return corrupt(change, -1, "fresh is not a cell");
+        return corrupt(change, -1, "the number of the first unused cell (fresh) is not that of a usable cell");
     change_result result = check_top(change);
     if (result != CHANGE_DONE)
         return result;
     if (cell == map->cells)
         return CHANGE_FULL;
     if (is_live(map, cell))
-        return corrupt(change, cell, "it was never used, and holds a key");
+        return corrupt(change, cell, "it is marked as never used (fresh), but holds a key");
     if (top > 0) {
         next = (uint32_t)LOAD32_RELAXED(cell_at(map, cell) + TABLE_CELL_NEXT);
         if (next > 0 && (next > fresh || !cell_is_usable(map, next - 1)))
-            return corrupt(change, cell, "the free cell below it on the stack was never used");
+            return corrupt(change, cell, "the stack of free cells (next) leads to a cell that is not free");
     }
     uint64_t entry = entry_make(key->fingerprint, cell);
     int first = current(map), count = copies(map);
@@ -333,11 +349,11 @@ static change_result insert(table_change *change, const table_key *key, const vo
     for (int i = 0; i < count; i++) {
         places[i] = free_place(map, first ^ i, entry, true);
         if (places[i] < 0)
-            return corrupt(change, -1, "its index has no free entry");
+            return corrupt(change, -1, "the index has no empty entry");
     }
     SET64(TABLE_CONTROL_INTENT_SIZE, (int64_t)((uint64_t)size + 1)); /* insert 1 */
     STORE64_RELEASE(map->control + TABLE_CONTROL_INTENT, entry);
-    if (top > 0) /* insert 2: behind the intent */
+    if (top > 0) /* insert 2: after the intent */
         STORE32_RELEASE(map->control + TABLE_CONTROL_TOP, (uint32_t)next);
     else
         STORE32_RELEASE(map->control + TABLE_CONTROL_FRESH, (uint32_t)next_usable(map, cell));
@@ -370,6 +386,7 @@ change_result table_put(table_change *change, const table_key *key, const void *
     return end_change(change, reading.cell);
 }
 
+/* Remove a key that `cell` holds. */
 static change_result remove_found(table_change *change, const table_key *key, int64_t cell)
 {
     const table_map *map = change->map;
@@ -407,19 +424,20 @@ change_result table_remove_cell(table_change *change, int64_t cell)
     table_reading reading = {.key = bytes};
     if (!cell_is_usable(change->map, cell))
         return CHANGE_NOT;
-    switch (table_read(change->map, cell, NULL, &reading)) {
+    table_result result = table_read(change->map, cell, NULL, &reading);
+    switch (result) {
     case TABLE_FOUND:
         break;
     case TABLE_ABSENT:
         return CHANGE_NOT;
     default:
-        return corrupt(change, cell, "it cannot be read");
+        return not_readable(change, result, &reading);
     }
     table_key key = table_key_make(bytes, reading.key_length);
     return remove_found(change, &key, cell);
 }
 
-/* Finish the change of a writer that died (take 3). */
+/* Complete the change that a dead writer has begun (take 3). */
 static change_result finish_intent(table_change *change, uint64_t intent)
 {
     const table_map *map = change->map;
@@ -458,12 +476,13 @@ change_result table_take(table_change *change, bool held)
         result = finish_intent(change, intent);
     if (result != CHANGE_DONE)
         return result;
-    bool told = WORD64(TABLE_CONTROL_CHANGED) == WORD64(TABLE_CONTROL_STAMP);
-    if (!told)
+    bool publish = WORD64(TABLE_CONTROL_CHANGED) != WORD64(TABLE_CONTROL_STAMP);
+    if (publish)
         store_changed(map); /* take 4 */
     if (intent != 0)
         STORE64_RELEASE(map->control + TABLE_CONTROL_INTENT, 0);
-    if (held || !told || !change->wakes) /* the latter: sleepers must compute their cap again */
-        wake_all(table_words(map)); /* 8 */
+    /* If this owner does not wake, sleepers must learn of it: they look more often then (8). */
+    if (held || publish || !change->wakes)
+        wake_all(table_words(map));
     return CHANGE_DONE;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry: remembers the cell of a key (spec/table.md 6). */
+/* Entry: a handle that remembers the cell of a key (spec/table.md 6). */
 #include "arguments.h"
 #include "table_reading.h"
 #include "table_types.h"
@@ -10,7 +10,7 @@ typedef struct {
     TableWriter *writer; /* or NULL */
     Memory *memory; /* a reference: of the file that `cell` lies in */
     PyObject *object; /* the key */
-    given_key key; /* its bytes are kept by `object`, or by the export */
+    given_key key; /* its bytes belong to `object`, or to the buffer that `key.view` holds */
     int64_t cell;
 } Entry;
 
@@ -70,7 +70,7 @@ ALWAYS_INLINE bool ready(Entry *self)
     return true;
 }
 
-/* Read the cell, or find the key. Returns whether the result is FOUND or ABSENT. */
+/* Read the remembered cell, or find the key. True: the result is FOUND or ABSENT. False: an exception. */
 ALWAYS_INLINE bool look(Entry *self, table_reading *reading, table_taker take, table_result *result)
 {
     const table_map *map = &self->table->map;
@@ -136,7 +136,7 @@ static PyObject *entry_put(Entry *self, PyObject *given)
     given_value value;
     PyObject *result = NULL;
     if (self->writer == NULL)
-        return raise_error("InvalidArgumentError", "(ss)", "entry", "it only reads: make it from a TableWriter");
+        return raise_error("InvalidArgumentError", "(ss)", "entry", "it can only read; make it with TableWriter.entry");
     if (!writer_may_change(self->writer) || !value_given(self->table, given, &value))
         return NULL;
     if (writer_usable(self->writer)) {
@@ -165,9 +165,10 @@ static PyMethodDef methods[] = {
      "get($self, /)\n--\n\nReturns a copy of the key's value, or None if it is absent."},
     {"read", (PyCFunction)entry_read, METH_O, "read($self, handler, /)\n--\n\nLike ``Table.read``."},
     {"wait_changed", KEYWORDS(entry_wait_changed),
-     "wait_changed($self, /, version, timeout=None)\n--\n\nLike ``Table.wait_changed`` of this key."},
+     "wait_changed($self, /, version, timeout=None)\n--\n\nLike ``Table.wait_changed(key, version)`` of this key."},
     {"put", (PyCFunction)entry_put, METH_O,
-     "put($self, value, /)\n--\n\nPuts a value, of an entry that a TableWriter made. Returns the new version."},
+     "put($self, value, /)\n--\n\n"
+     "Like ``TableWriter.put`` of this key. Raises InvalidArgumentError if ``Table.entry`` made this entry."},
     {NULL, NULL, 0, NULL},
 };
 

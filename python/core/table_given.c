@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values of tables as Python objects, and the errors of a table. */
+/* Converts keys and values of tables from and to Python objects, and raises the errors of a table. */
 #include "arguments.h"
 #include "sbe/sbe.h"
 #include "table_types.h"
@@ -18,6 +18,7 @@ static bool not_a_key(const char *what)
     return false;
 }
 
+/* Set a key from bytes. False with MessageTooLargeError. */
 static bool key_bytes(const Table *self, given_key *key, const void *bytes, Py_ssize_t length)
 {
     if (length > self->map.key_bytes)
@@ -129,7 +130,7 @@ PyObject *table_raise(Table *self, table_result result, const table_reading *rea
         return raise_error("BusyError", "(Oi)", Py_None, 0);
     }
     return raise_error("CorruptTableError", "(Ls)", (long long)reading->cell,
-                       "the length of its key or value is not valid");
+                       "the length of its key or value is out of range");
 }
 
 PyObject *change_raise(Table *self, change_result result, const table_change *change)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Find and read (spec/table.md 6). */
+/* Find and read (spec/table.md 6). "find 5" is step 5 of the operation find there. */
 #include "table_reading.h"
 
 COLD bool table_read_is_over(int64_t *began)
@@ -18,7 +18,7 @@ table_result table_read(const table_map *map, int64_t number, const table_key *k
 table_result table_find(const table_map *map, const table_key *key, table_reading *reading)
 {
     for (int64_t began = 0;;) {
-        int64_t generation = LOAD64_ACQUIRE(map->control + TABLE_CONTROL_GENERATION); /* find 1; rebuild 3 */
+        int64_t generation = LOAD64_ACQUIRE(map->control + TABLE_CONTROL_GENERATION); /* find 1; pairs with rebuild 3 */
         const uint8_t *copy = map->index[generation & 1];
         int64_t at = entry_home(map, key->fingerprint);
         for (int64_t looked = 0; looked < map->entries; looked++, at = entry_next(map, at)) {
@@ -30,7 +30,7 @@ table_result table_find(const table_map *map, const table_key *key, table_readin
                 continue;
             table_result result = table_read(map, cell, key, reading); /* find 3 */
             if (result != TABLE_ABSENT)
-                return result; /* else find 4 */
+                return result; /* else find 4: the next entry */
         }
         FENCE_ACQUIRE();
         if (LIKELY(LOAD64_RELAXED(map->control + TABLE_CONTROL_GENERATION) == generation)) /* find 5 */

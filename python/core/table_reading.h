@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a cell (spec/table.md 6), for the callers that compile it with their own `take`. */
+/* Reading a cell, inline, so that a caller's own `take` is compiled into it. Numbers in parentheses are sections of
+   spec/table.md; "read 1" is step 1 of its operation read. */
 #ifndef FLYRING_TABLE_READING_H
 #define FLYRING_TABLE_READING_H
 
 #include "table.h"
 
-#define TRIES_BEFORE_CLOCK 64
+#define TRIES_BEFORE_CLOCK 64 /* the clock is read after each so many tries */
 
-/* Whether the time for a read has passed, which has begun again. *began: 0 at first. */
+/* Whether a read that begins again has taken longer than TABLE_READ_LIMIT. *began: 0 at the first call. */
 bool table_read_is_over(int64_t *began);
 
-/* Whether the key in memory is this one. The key is compared in words, which another process may be overwriting. */
+/* Whether the cell's key at `at` is `key`. It is read in words, because another process may be overwriting it. */
 static inline bool same_key(const uint8_t *at, const table_key *key)
 {
     int32_t i = 0;
@@ -27,7 +28,7 @@ static inline bool same_key(const uint8_t *at, const table_key *key)
     return (word & (int64_t)(UINT64_MAX >> (8 * (8 - (key->length - i))))) == wanted;
 }
 
-/* As table_read. */
+/* The same as table_read. */
 ALWAYS_INLINE table_result table_read_inline(const table_map *map, int64_t number, const table_key *key,
                                              table_reading *reading, table_taker take)
 {
@@ -43,7 +44,7 @@ ALWAYS_INLINE table_result table_read_inline(const table_map *map, int64_t numbe
         uint8_t *body = body_at(map, cell, version);
         int64_t seq = LOAD64_ACQUIRE(body + TABLE_BODY_SEQ); /* read 2; pairs with write 4 and 5 */
         if (UNLIKELY(seq < 0))
-            return TABLE_ABSENT; /* 10 */
+            return TABLE_ABSENT; /* not valid: the cell counts as not live (10) */
         if (seq != version)
             continue;
         int32_t key_length = LOAD32_RELAXED(cell + TABLE_CELL_KEY_LENGTH); /* read 3 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recovery after another boot (spec/table.md 9), and copies of a table for snapshot and grow. No other process writes
-   or reads these words meanwhile. */
+/* Recovery after a reboot (spec/table.md 9), and copies of a table for snapshot and grow. No other process writes or
+   reads these words meanwhile. "recover 1" is step 1 of the operation recover there. */
 #include "table.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #define SET64(name, value) STORE64_RELAXED(map->control + (name), value)
 #define SET32(name, value) STORE32_RELAXED(map->control + (name), value)
 
-/* The key of a cell; false: its length is not valid. */
+/* Get the key of a cell. False: its length is not valid. */
 static bool key_of(const table_map *map, uint8_t *cell, table_key *key)
 {
     int32_t length = LOAD32_RELAXED(cell + TABLE_CELL_KEY_LENGTH);
@@ -19,7 +19,7 @@ static bool key_of(const table_map *map, uint8_t *cell, table_key *key)
     return true;
 }
 
-/* The seq of a body that is good (recover 1); 0: it is not. */
+/* The seq of a body if the body is good (recover 1); else 0. */
 static int64_t good_seq(const table_map *map, uint8_t *cell, int number)
 {
     uint8_t *body = body_at(map, cell, number);
@@ -33,6 +33,7 @@ static int64_t good_seq(const table_map *map, uint8_t *cell, int number)
     return crc == (uint32_t)LOAD32_RELAXED(body + TABLE_BODY_CRC) ? seq : 0;
 }
 
+/* Make a cell one that holds no key, and no body that a later recovery could use. */
 static void clear_cell(const table_map *map, uint8_t *cell)
 {
     STORE64_RELAXED(cell + TABLE_CELL_VERSION, 0);
@@ -40,7 +41,7 @@ static void clear_cell(const table_map *map, uint8_t *cell)
     STORE64_RELAXED(body_at(map, cell, 1) + TABLE_BODY_SEQ, 0);
 }
 
-/* Recover 1 and 2: the version of a cell is that of its body that counts. Returns whether it is not 0. */
+/* Recover 1 and 2: choose the body of a cell that counts, and set the version to its seq. False: no body is good. */
 static bool decide(table_recovery *self, uint8_t *cell)
 {
     const table_map *map = self->map;
@@ -60,14 +61,15 @@ static bool decide(table_recovery *self, uint8_t *cell)
     return false;
 }
 
+/* Whether the cell holds no key. */
 static bool is_removed(const table_map *map, uint8_t *cell)
 {
     int64_t version = LOAD64_RELAXED(cell + TABLE_CELL_VERSION);
     return version <= 0 || LOAD32_RELAXED(body_at(map, cell, version) + TABLE_BODY_LENGTH) < 0;
 }
 
-/* The live cell of the new index that has this key; -1: none. `place`: the empty entry at the end of the search; -1:
-   none. */
+/* The cell with this key, by a search in a copy of the index; -1: none. *place: the place of the empty entry at which
+   the search ended; -1: none. */
 static int64_t cell_with(const table_map *map, int copy, const table_key *key, int64_t *place)
 {
     int64_t at = entry_home(map, key->fingerprint);
@@ -91,10 +93,10 @@ static int64_t cell_with(const table_map *map, int copy, const table_key *key, i
 static void enter(table_recovery *self, int64_t number, uint8_t *cell)
 {
     const table_map *map = self->map;
-    int64_t place;
+    int64_t place = -1;
     table_key key;
     int64_t other = key_of(map, cell, &key) ? cell_with(map, 0, &key, &place) : -1;
-    if (other < 0 && place < 0) { /* another process has changed it since `decide` */
+    if (other < 0 && place < 0) { /* no room, or a broken process has changed the key since `decide` */
         clear_cell(map, cell);
         return;
     }
@@ -118,6 +120,7 @@ static void enter(table_recovery *self, int64_t number, uint8_t *cell)
     }
 }
 
+/* Empty the index, and take the stamp to begin with. */
 static void begin(table_recovery *self)
 {
     const table_map *map = self->map;
@@ -131,7 +134,7 @@ static void begin(table_recovery *self)
     SET64(TABLE_CONTROL_REBUILD, 0);
 }
 
-/* Recover 4: `fresh` and an empty stack; the cells are pushed from the last one on. */
+/* Recover 4: set `fresh`, and empty the stack. Then the free cells are pushed, the last one first. */
 static void begin_stack(table_recovery *self)
 {
     const table_map *map = self->map;
@@ -174,7 +177,7 @@ bool table_recover_some(table_recovery *self, int64_t cells)
             enter(self, self->at, cell);
         if (++self->at == map->cells) {
             if (self->stamp > TABLE_MOST_STAMP - TABLE_RECOVERY_JUMP) {
-                self->wrong = "its stamp has reached the end";
+                self->wrong = "the number of the last change (stamp) is too large to go on";
                 return true;
             }
             self->phase = 1;
@@ -207,7 +210,7 @@ bool table_add(const table_map *map, const table_key *key, const void *value, in
     if (!is_new && before >= version)
         return true;
     if (!is_new)
-        STORE64_RELAXED(body_at(map, at, before) + TABLE_BODY_SEQ, 0); /* its value is not that of any version here */
+        STORE64_RELAXED(body_at(map, at, before) + TABLE_BODY_SEQ, 0); /* else a recovery could bring it back */
     STORE32_RELAXED(at + TABLE_CELL_KEY_LENGTH, key->length);
     memcpy(at + TABLE_CELL_KEY, key->bytes, (size_t)key->length);
     memset(body + TABLE_BODY_VALUE, 0, (size_t)(map->body_stride - TABLE_BODY_VALUE));

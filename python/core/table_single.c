@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One change that takes the writer's slot for itself, and gives it back (spec/table.md 5.1). */
+/* Changes of Table: each takes the writer's slot for itself and gives it back (spec/table.md 5.1). "take 1" is step 1
+   of the operation take there. */
 #include "arguments.h"
 #include "table_types.h"
 
-#define SLOT_RETRY_NS 1000000 /* take 1 */
+#define SLOT_RETRY_NS 1000000 /* between two tries to lock the slot (take 1) */
 
+/* The offset of the slot's lock in the file. */
 static int64_t slot_lock(const Table *self)
 {
     return self->map.control + TABLE_CONTROL_SLOT + CONTROL_SLOT_LOCK - self->map.base;
 }
 
-/* The description for the lock of single changes. False with an exception. */
+/* Open the file once more for the lock of single changes, if that is not done yet. False with an exception. */
 static bool make_lock(Table *self)
 {
     if (self->lock != NULL && file_is_ours(self->lock))
@@ -24,12 +26,13 @@ static bool make_lock(Table *self)
     return false;
 }
 
-/* Lock the slot (take 1). 1 locked, 0 the time has passed, -1 an exception. */
+/* Lock the slot (take 1). Returns 1 if it is locked, 0 at the time-out, -1 with an exception. */
 static int lock_slot(Table *self, int64_t timeout)
 {
     int64_t began = now_ns();
     for (;;) {
-        if (LIKELY(self->changing == 0)) { /* else another thread has `lock`, which does not keep this one out */
+        /* Another thread may hold the slot by `lock` and run Python code. The lock does not keep this thread out. */
+        if (LIKELY(self->changing == 0)) {
             if (!make_lock(self))
                 return -1;
             if (lock_try(self->lock, slot_lock(self)))
@@ -46,9 +49,9 @@ static int lock_slot(Table *self, int64_t timeout)
     }
 }
 
-/* What the slot's new owner does before the epoch, rarely: it follows a grown table, recovers after another boot, and
-   clears `clean` (take 2). Other threads run meanwhile.
-   1 done, 0 the table is another one now, -1 an exception. */
+/* Do what is rarely needed before the slot's new owner stores its epoch: switch to a grown file, recover the table
+   after a reboot, clear `clean` (take 2). Other threads run meanwhile. Returns 1 when done, 0 if the table has switched
+   to another file, -1 with an exception. */
 static int prepare(Table *self)
 {
     Memory *before = self->memory;
@@ -68,7 +71,7 @@ bool single_ready(Table *self)
         return false;
     if (LIKELY(self->changing == 0 || self->changing != PyThread_get_thread_ident()))
         return true;
-    raise_error("TwoThreadsError", "(s)", "table"); /* a handler that was called during the recovery */
+    raise_error("TwoThreadsError", "(s)", "table"); /* called by `recovery_progress`, during the recovery */
     return false;
 }
 
@@ -77,7 +80,8 @@ bool single_allowed(Table *self)
     if (UNLIKELY(!single_ready(self)))
         return false;
     if (UNLIKELY(!self->writable))
-        raise_error("AccessDeniedError", "(Os)", self->path, "the table was opened for reading only");
+        raise_error("AccessDeniedError", "(Os)", self->path,
+                    "the table was opened for reading only; open it for writing");
     else if (UNLIKELY(self->held > 0))
         raise_error("BusyError", "(Oii)", Py_None, 0, 1);
     else
@@ -123,9 +127,9 @@ void single_end(Table *self)
     lock_release(self->lock, slot_lock(self));
 }
 
-/* The verbs */
+/* The methods of Table that change it */
 
-/* The time-out of a change: None, no limit, by default. */
+/* Parse the time-out of a change; the default is None: no limit. */
 static bool parse_timeout(PyObject *seconds, int64_t *timeout)
 {
     *timeout = WAIT_UNLIMITED;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Table: reading, and changes that take the slot for themselves. flyring/table.py has the rest. */
+/* Table: the methods that read, and the list of all methods in C. flyring/table.py has the rest. Numbers in parentheses
+   are sections of spec/table.md; "write 5" is step 5 of its operation write. */
 #include "arguments.h"
 #include "table_types.h"
 
 PyTypeObject *table_type;
 
-#define LOOK_NS 1000000 /* between two looks whether the file was replaced (7) */
-#define SCAN_BYTES (1 << 20) /* a scan ends after so many bytes of values */
+#define LOOK_NS 1000000 /* the least time between two looks whether the file was replaced (7) */
+#define SCAN_BYTES (1 << 20) /* one scan ends after this many bytes of values */
 
-/* Set the map from the dimensions of a checked header. Raises ValueError and returns false unless all lies in the
-   mapping. */
+/* Set the map from the dimensions of a checked header. If a part of the table lies outside the mapping, raises
+   ValueError and returns false. */
 static bool map_make(table_map *map, PyObject *shape, Memory *memory)
 {
     int key_type, key_bytes, value_bytes, checked;
@@ -52,7 +53,7 @@ static bool map_make(table_map *map, PyObject *shape, Memory *memory)
     return true;
 }
 
-/* Let go of the file. */
+/* Give up the references to the file, its mapping and its lock. */
 static void let_go(Table *self)
 {
     Memory *memory = self->memory;
@@ -63,6 +64,7 @@ static void let_go(Table *self)
         memory_unuse(memory);
 }
 
+/* Use this file from now on, in the place of an earlier one. */
 static PyObject *table_attach(Table *self, PyObject *args)
 {
     PyObject *file, *memory, *shape;
@@ -183,13 +185,14 @@ PyObject *table_handle(Table *self, PyObject *const *args, Py_ssize_t n)
     return result;
 }
 
-/* Whether it may be closed now, or changed. */
+/* Raises ViewAliveError if this thread runs the handler of an update. */
 static PyObject *table_check_handler(Table *self, PyObject *ignored)
 {
     (void)ignored;
     return table_no_handler(self, true) ? Py_NewRef(Py_None) : NULL;
 }
 
+/* Check that a writer may take the slot: one that holds it (`held`), or one of a single change. */
 static PyObject *table_check_single(Table *self, PyObject *held)
 {
     bool allowed =
@@ -206,7 +209,7 @@ bool table_usable(Table *self)
     return LIKELY(self->ready) || (table_call(self, "_check_boot") && table_is_open(self));
 }
 
-/* Find a key that a caller gave. True: the result is FOUND or ABSENT. */
+/* Find a key that the caller gave. True: the result is FOUND or ABSENT. False: an exception. */
 static bool find_given(Table *self, PyObject *object, table_reading *reading, table_result *result)
 {
     given_key key;
@@ -270,7 +273,7 @@ static PyObject *table_get_versioned(Table *self, PyObject *object)
     return pair;
 }
 
-/* The version of a key, 0 if it is absent; of None: of the table. */
+/* The version of a key, 0 if it is absent. Of None: that of the table. */
 static PyObject *table_version_of(Table *self, PyObject *object)
 {
     table_reading reading = {0};
@@ -317,7 +320,7 @@ static PyObject *table_read_in_place(Table *self, PyObject *const *args, Py_ssiz
     return result;
 }
 
-/* The cells from `start` on, up to a number of bytes: (the next cell, or -1 at the end; a list of (key, value,
+/* Read the cells from `number` on, up to SCAN_BYTES: (the cell to go on with, or -1 at the end; a list of (key, value,
    version)). */
 static PyObject *table_scan(Table *self, PyObject *number)
 {
@@ -446,28 +449,32 @@ static PyMethodDef methods[] = {
     {"get", KEYWORDS(table_get),
      "get($self, /, key, default=None)\n--\n\nReturns a copy of the key's value, or ``default`` if it is absent."},
     {"get_versioned", (PyCFunction)table_get_versioned, METH_O,
-     "get_versioned($self, key, /)\n--\n\nReturns the key's value and its version, or None."},
+     "get_versioned($self, key, /)\n--\n\n"
+     "Returns (value, version) of the key, with a copy of the value, or None if the key is absent."},
     {"read", FAST(table_read_in_place),
      "read($self, key, handler, /)\n--\n\n"
-     "Calls ``handler(value)`` with a memoryview of the value where it lies. Returns what the handler returned, or "
-     "None\n"
-     "if the key is absent.\n\n"
-     "The handler may see a torn value, and is called again then; only its last call counts. The view is valid until\n"
-     "the handler returns: keeping it, or a part of it, raises ViewAliveError."},
+     "Calls ``handler(value)`` with a memoryview of the value in the mapped file. Returns the handler's result, or\n"
+     "None if the key is absent.\n\n"
+     "The handler may see a torn value, and is called again then. Only its last call counts; that one saw a value\n"
+     "that was not torn. The view is valid until the handler returns: keeping it, or a part of it, raises\n"
+     "ViewAliveError. Raises BusyError if the value changed for a millisecond, faster than it could be read."},
     {"put", KEYWORDS(table_put_given),
      "put($self, /, key, value, timeout=None)\n--\n\n"
      "Puts a value: bytes, a buffer, or a typed message. Takes the writer's slot for this one change, and waits up to\n"
-     "``timeout`` seconds (None: no limit) for it. Returns the new version.\n\n"
+     "``timeout`` seconds (None: no limit) for it. Returns the key's new version.\n\n"
      "Raises NoFreeSlotError at the time-out, NoSpaceError if the table is full, MessageTooLargeError,\n"
-     "AccessDeniedError if the table is read-only, and ChannelReplacedError if another table has the name."},
+     "AccessDeniedError if the table is read-only, BusyError if a TableWriter of this Table is open, and\n"
+     "ChannelReplacedError if another table has the name."},
     {"put_if_absent", KEYWORDS(table_put_if_absent),
      "put_if_absent($self, /, key, value, timeout=None)\n--\n\n"
      "Like ``put``, but only if the key is absent. Returns the new version, or 0 if the key was there."},
     {"compare_and_put", KEYWORDS(table_compare_and_put),
      "compare_and_put($self, /, key, version, value, timeout=None)\n--\n\n"
-     "Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."},
+     "Like ``put``, but only if the key has this version; 0 means that the key must be absent. Returns the new\n"
+     "version, or 0 if it put nothing."},
     {"remove", KEYWORDS(table_remove_given),
-     "remove($self, /, key, timeout=None)\n--\n\nRemoves a key, as ``put`` puts one. Returns whether it was there."},
+     "remove($self, /, key, timeout=None)\n--\n\n"
+     "Removes a key. Returns whether it was there. ``timeout`` and errors are those of ``put``."},
     {"_attach", (PyCFunction)table_attach, METH_VARARGS, NULL},
     {"_shut", (PyCFunction)table_shut, METH_NOARGS, NULL},
     {"_scan", (PyCFunction)table_scan, METH_O, NULL},

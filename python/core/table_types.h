@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Python types of tables: Table, TableWriter, Entry, the view of a value in place, and a wait in an event loop. */
+/* The Python types of tables: Table, TableWriter, Entry, the view of a value in place, and a wait in an event loop.
+   Numbers in parentheses are sections of spec/table.md. */
 #ifndef FLYRING_TABLE_TYPES_H
 #define FLYRING_TABLE_TYPES_H
 
@@ -11,30 +12,30 @@ typedef struct Table {
     PyObject_HEAD
     table_map map;
     Memory *memory; /* in use by this object; another one after grow */
-    File *file; /* attached */
-    File *lock; /* for single changes; NULL until the first */
+    File *file;
+    File *lock; /* the same file, opened for the lock of single changes; NULL before the first one */
     PyObject *path;
     bool closed, wakes, registered, writable;
-    bool ready; /* the table is whole in this boot (9) */
-    bool renewed; /* it has this boot's id, so a change needs no look at it */
-    unsigned long changing; /* the thread that runs Python code under `lock`: a recovery; 0: none */
-    int held; /* how many TableWriters of this object hold the slot */
+    bool ready; /* it was checked that the table needs no recovery (9) */
+    bool renewed; /* it has the id of this boot, so a change need not look at that again */
+    unsigned long changing; /* the thread that has `lock` and runs Python code, as in a recovery; 0: none */
+    int held; /* how many TableWriters of this object hold the slot, changes of Table not counted */
     unsigned long handler; /* the thread that runs the handler of an update; 0: none */
-    int64_t next_look; /* when to look whether the file was replaced, if `successor` says so; by now_ns */
+    int64_t next_look; /* by now_ns: when to look next whether the file was replaced, if `successor` is not 0 */
     int64_t busy; /* how many reads were busy */
-    struct table_sight *sights; /* what waits of this object look for: their close wakes them */
+    struct table_sight *sights; /* the waits of this object, which its close wakes */
 } Table;
 
 typedef struct TableWriter {
     PyObject_HEAD
     Table *table;
-    Memory *memory; /* a reference: that of the file whose slot it has */
+    Memory *memory; /* a reference: the mapping of the file whose slot it has */
     File *lock;
     table_change change;
     bool closed;
-    bool held; /* for long, not for one change; counted in table->held */
-    bool told; /* ChannelReplacedError was raised */
-    int64_t next_look; /* as of the table */
+    bool held; /* it serves more than one change; counted in table->held */
+    bool told; /* ChannelReplacedError was raised, which is done once */
+    int64_t next_look; /* as next_look of Table */
 } TableWriter;
 
 extern PyTypeObject *table_type, *table_writer_type;
@@ -43,7 +44,7 @@ extern PyTypeObject *table_type, *table_writer_type;
 typedef struct {
     table_key key;
     Py_buffer view; /* held if view.obj is not NULL */
-    int64_t integer;
+    int64_t integer; /* an integer key: its bytes */
 } given_key;
 
 /* Convert a key. False with an exception: InvalidArgumentError, MessageTooLargeError. */
@@ -56,43 +57,43 @@ typedef struct {
     const void *bytes;
     int32_t length;
     Py_buffer view; /* held if view.obj is not NULL */
-    PyObject *copy; /* or NULL */
+    PyObject *copy; /* of a typed message: a bytes object; else NULL */
 } given_value;
 /* Convert a value. False with an exception. */
 bool value_given(const Table *self, PyObject *object, given_value *value);
 void value_done(given_value *value);
 
-/* Call a method without arguments and a result. False with an exception. */
+/* Call a method without arguments, and drop its result. False with an exception. */
 bool table_call(Table *self, const char *method);
 /* False with ClosedError. */
 bool table_is_open(Table *self);
-/* Check that the table can be read: open, whole, and not replaced by a grown one, which it follows. False with an
-   exception. */
+/* Check that the table can be read: it is open and needs no recovery. If it has grown, switch to the grown file. False
+   with an exception. */
 bool table_usable(Table *self);
-/* False with an exception if the handler of an update runs (ViewAliveError, or TwoThreadsError in another thread, unless
-   `others` may go on, because they wait for the slot). */
+/* False with an exception if the handler of an update runs: ViewAliveError in its thread, TwoThreadsError in another
+   one. `others`: other threads may go on, because they wait for the slot. */
 bool table_no_handler(const Table *self, bool others);
 /* Call a handler with an argument, during which this thread cannot change or close the table. */
 PyObject *table_handle(Table *self, PyObject *const *args, Py_ssize_t n);
-/* Look whether the file was replaced, if it is time for that: `method` is called then. False with an exception. */
+/* If it is time to look whether the file was replaced, call `method`, which does so. False with an exception. */
 bool table_look(Table *self, int64_t *next_look, const char *method);
 /* Whether `successor` says that another file may have the name. */
 static inline bool table_has_successor(const Table *self)
 {
     return UNLIKELY(LOAD32_RELAXED(self->map.control + TABLE_CONTROL_SUCCESSOR) != 0);
 }
-/* As table_usable; inline while nothing special has happened. */
+/* The same as table_usable, with the frequent case inline. */
 ALWAYS_INLINE bool table_quickly_usable(Table *self)
 {
     return LIKELY(!self->closed && !self->memory->forked && self->ready && !table_has_successor(self)) ||
            table_usable(self);
 }
 
-/* Raise the error of a result that is neither FOUND nor ABSENT. NULL. */
+/* Raise the error of a result that is neither FOUND nor ABSENT. Returns NULL. */
 PyObject *table_raise(Table *self, table_result result, const table_reading *reading);
-/* The result of a change: the version; 0 for CHANGE_NOT; an exception. */
+/* Convert the result of a change: the new version, 0 for CHANGE_NOT, else NULL with an exception. */
 PyObject *change_raise(Table *self, change_result result, const table_change *change);
-/* Make a bytes object of the value: the context points to a reference, or NULL. */
+/* Make a bytes object of the value. `context` points to the reference that gets it. */
 ALWAYS_INLINE bool take_bytes(table_reading *reading, const uint8_t *value, int32_t length)
 {
     PyObject **result = reading->context;
@@ -103,39 +104,41 @@ ALWAYS_INLINE bool take_bytes(table_reading *reading, const uint8_t *value, int3
     copy_words((uint8_t *)PyBytes_AsString(*result), value, length);
     return true;
 }
-/* A reading that makes a bytes object of the value; *value is a reference, or NULL. */
+/* A reading that makes a bytes object of the value. *value is a new reference, or NULL. */
 table_reading reading_bytes(PyObject **value);
-/* Call a handler with the value in place, for find or read by `once`, which returns the result. */
+/* Call a handler with the value in place, and return its result; None if the key is absent. *cell: the remembered cell,
+   or -1; set if the key is found. NULL with an exception. */
 PyObject *table_read_with(Table *self, const table_key *key, int64_t *cell, PyObject *handler);
-/* Wait until the key (NULL: any key) has another version (8). NULL with an exception. */
+/* Wait until the version of the key (NULL: of the table) differs from `version` (8). NULL with an exception. */
 PyObject *table_wait(Table *self, const table_key *key, int64_t version, int64_t timeout);
-/* What a wait looks for, for wait_target. The functions of the target run without the GIL. */
+/* What a wait looks for: the context of its wait_target, whose functions run without the GIL. */
 typedef struct table_sight {
     Table *table;
     table_map map;
     const table_key *key;
-    uint8_t *cell; /* whose version it waits for; NULL: for the key, or for any change */
+    uint8_t *cell; /* the cell of a key that is there; NULL: waits for an absent key, or for any change */
     int64_t version;
     File *file;
-    const uint8_t *sequence; /* on which it sleeps */
+    const uint8_t *sequence; /* the word on which it sleeps */
     struct notifier *notifier; /* in an event loop; else NULL */
     struct table_sight *next; /* of the table's list */
 } table_sight;
-/* Decide what to sleep on. FOUND: it is there already, and `version` of the sight is the new one. ABSENT: `target` is
-   set. */
-/* End all waits of a table that is closed: only a futex call (8). */
+/* End all waits of a table that is closed: only by a futex call (8). */
 void table_end_waits(Table *self);
+/* Decide what a wait sleeps on. FOUND: nothing, because the version differs already; sight->version is the new one.
+   ABSENT: sets *target. Else an exception was raised. */
 table_result table_aim(Table *self, const table_key *key, int64_t version, table_sight *sight, wait_target *target);
 
-/* One change, which takes the slot for itself and gives it back. False with an exception. */
+/* Begin and end a single change: take the writer's slot for it, and give it back. False with an exception. */
 bool single_begin(Table *self, int64_t timeout, table_change *change);
 void single_end(Table *self);
-/* False with an exception if a change may not begin in this thread. */
+/* Check that a change may begin in this thread: open, no handler, no recovery. False with an exception. */
 bool single_ready(Table *self);
-/* Whether a change may take the slot for itself; with an exception: it would wait for this process. */
+/* The same, and that a change may take the slot: not read-only, and no TableWriter of this Table has it. */
 bool single_allowed(Table *self);
+/* Check that the writer is open and has the slot. False with an exception. */
 bool writer_usable(TableWriter *self);
-/* The same, before a change: also not replaced, which is raised once. */
+/* The same before a change, and that the table was not replaced; that error is raised only once. */
 bool writer_may_change(TableWriter *self);
 
 /* Methods of Table that are not in table_type.c. */

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a value in place (spec/table.md 6): a view that counts its exports, and the call of the handler. */
+/* Reading a value in place (spec/table.md 6): the view that a handler gets, and the call of the handler. The view
+   counts its exports (Python's memoryviews of it), so that one that outlives the handler is noticed. */
 #include "table_types.h"
 
 static PyTypeObject *view_type;
 
 typedef struct {
     PyObject_HEAD
-    Memory *memory; /* in use; NULL: expired, and all exports are gone */
+    Memory *memory; /* in use; NULL: the view has expired, and all exports are gone */
     const uint8_t *at;
     Py_ssize_t length, exports;
     bool expired;
 } View;
 
+/* Give up the mapping. */
 static void view_let_go(View *self)
 {
     Memory *memory = self->memory;
@@ -62,7 +64,7 @@ PyTypeObject *make_table_view_type(PyObject *module)
     return view_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &view_spec, NULL);
 }
 
-/* The handler, and what its last call returned or raised. */
+/* A handler, and what its last call returned or raised. */
 typedef struct {
     Memory *memory;
     PyObject *handler, *result;
@@ -80,7 +82,7 @@ static void forget(handling *self)
 static bool call_handler(table_reading *reading, const uint8_t *value, int32_t length)
 {
     handling *self = reading->context;
-    forget(self); /* of a try before */
+    forget(self); /* what an earlier try returned or raised */
     View *view = PyObject_New(View, view_type);
     if (view == NULL)
         return false;
@@ -97,7 +99,7 @@ static bool call_handler(table_reading *reading, const uint8_t *value, int32_t l
         PyErr_Fetch(&self->error, &self->error_value, &self->error_traceback);
     PyObject *released = memoryview == NULL ? NULL : PyObject_CallMethod(memoryview, "release", NULL);
     if (released == NULL)
-        PyErr_Clear(); /* it is exported: see below */
+        PyErr_Clear(); /* a part of it is exported: `alive` below */
     Py_XDECREF(released);
     Py_XDECREF(memoryview);
     view->expired = true;
@@ -112,7 +114,7 @@ static bool call_handler(table_reading *reading, const uint8_t *value, int32_t l
         return false;
     }
     if (self->error == NULL || PyErr_GivenExceptionMatches(self->error, PyExc_Exception))
-        return true; /* an error counts only if the value is not torn */
+        return true; /* the error counts only if the value turns out not to be torn */
     PyErr_Restore(self->error, self->error_value, self->error_traceback);
     self->error = self->error_value = self->error_traceback = NULL;
     return false;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for changes (spec/table.md 8): sleeping, and in an event loop. */
+/* Waiting for changes (spec/table.md 8), by sleeping or in an event loop. */
 #include "arguments.h"
 #include "notify.h"
 #include "table_types.h"
 
+/* Whether the wait must look: its change is there, or the table was closed, or may have another file. */
 static bool is_changed(void *context)
 {
     const table_sight *sight = context;
@@ -30,7 +31,7 @@ static bool is_nameless(void *context)
     return file_is_nameless(((const table_sight *)context)->file);
 }
 
-/* The list of a table's waits; with the GIL */
+/* The list of a table's waits; changed with the GIL held */
 
 static void begin_wait(table_sight *sight, const wait_target *target, notifier *notifier)
 {
@@ -54,7 +55,7 @@ void table_end_waits(Table *self)
 {
     for (table_sight *sight = self->sights; sight != NULL; sight = sight->next) {
         if (sight->notifier != NULL)
-            notifier_stop(sight->notifier); /* its descriptor is readable now */
+            notifier_stop(sight->notifier); /* makes its descriptor readable */
         else
             wake_sleepers(sight->sequence, 1);
     }
@@ -135,10 +136,10 @@ typedef struct {
     PyObject_HEAD
     Table *table;
     Memory *memory; /* in use while it is armed; else NULL */
-    File *file; /* as well */
+    File *file; /* a reference while it is armed; else NULL */
     notifier *notifier;
     table_key key;
-    uint8_t *bytes; /* the key's; NULL: any key */
+    uint8_t *bytes; /* the bytes of `key`; NULL: any key */
     table_sight sight;
     int64_t version, began;
 } TableWait;
@@ -211,7 +212,8 @@ static PyObject *wait_is_armed(TableWait *self, PyObject *ignored)
     return PyBool_FromLong(notifier_is_armed(self->notifier));
 }
 
-/* The new version, or None if there is none yet: then the descriptor becomes readable when it is time to look again. */
+/* Returns the new version, or None if there is none yet. Then the descriptor becomes readable when it is time to look
+   again. */
 static PyObject *wait_look(TableWait *self, PyObject *ignored)
 {
     wait_target target;
@@ -253,10 +255,12 @@ static PyObject *wait_stop(TableWait *self, PyObject *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"fileno", (PyCFunction)wait_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nReadable when it is time to look."},
+    {"fileno", (PyCFunction)wait_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\nA descriptor that becomes readable when it is time to call ``look``."},
     {"_is_armed", (PyCFunction)wait_is_armed, METH_NOARGS, NULL},
-    {"look", (PyCFunction)wait_look, METH_NOARGS, "look($self, /)\n--\n\nThe new version, or None: wait first."},
-    {"stop", (PyCFunction)wait_stop, METH_NOARGS, "stop($self, /)\n--\n\nWaits no more."},
+    {"look", (PyCFunction)wait_look, METH_NOARGS,
+     "look($self, /)\n--\n\nReturns the new version, or None if there is none yet."},
+    {"stop", (PyCFunction)wait_stop, METH_NOARGS, "stop($self, /)\n--\n\nEnds the wait."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes through the whole table: recovery, sync and copies (spec/table.md 7, 9). The caller has the slot, or reads
-   only. */
+/* The methods of Table that go through all cells: recovery and copies; and the one that stores `clean` (spec/table.md
+   7, 9). The caller holds the writer's slot, or only reads. */
 #include "table_types.h"
 
 #include <errno.h>
 
-#define COPY_BYTES (1 << 20) /* a part of a copy ends after so many bytes of values */
+#define COPY_BYTES (1 << 20) /* one part of a copy ends after this many bytes of values */
 
+/* Recover all cells. Calls `progress`, if it is not None, after each part. Returns how many cells were damaged. */
 PyObject *table_recover_python(Table *self, PyObject *progress)
 {
     table_map map = self->map; /* another thread may close the table */
@@ -38,6 +39,7 @@ PyObject *table_recover_python(Table *self, PyObject *progress)
     return PyLong_FromLongLong(recovery.damaged);
 }
 
+/* Store `clean` and sync it, without the GIL. */
 PyObject *table_set_clean_python(Table *self, PyObject *clean)
 {
     if (!table_is_open(self))
@@ -53,7 +55,7 @@ PyObject *table_set_clean_python(Table *self, PyObject *clean)
     return error != 0 ? raise_error("IoError", "(siO)", "msync", error, self->path) : Py_NewRef(Py_None);
 }
 
-/* Copy the cells from `start` on into a new table, up to a number of bytes. The next cell, or -1 at the end. */
+/* Copy the cells from `cell` on into a new table, up to COPY_BYTES. Returns the next cell, or -1 at the end. */
 PyObject *table_copy(Table *self, PyObject *args)
 {
     long long cell;

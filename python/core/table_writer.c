@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TableWriter: holds the writer's slot (spec/table.md 4, 5.1). */
+/* TableWriter: holds the writer's slot (spec/table.md 4, 5.1). "take 3" is step 3 of the operation take there. */
 #include "arguments.h"
 #include "table_types.h"
 
@@ -16,11 +16,11 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     self->table = (Table *)Py_NewRef(table);
     self->lock = (File *)Py_NewRef(lock);
-    self->closed = true; /* until _take */
+    self->closed = true; /* until writer_take */
     return (PyObject *)self;
 }
 
-/* The slot is not held any more. */
+/* Note that this writer does not hold the slot any more. */
 static void no_longer_held(TableWriter *self)
 {
     if (self->held)
@@ -39,7 +39,7 @@ static void writer_dealloc(TableWriter *self)
     Py_DECREF(type);
 }
 
-/* Take 3 and 4; the lock is held. `held`: it has a name, and wakes all. */
+/* Take 3 and 4; the caller has locked the slot. `held`: the writer serves more than one change. */
 static PyObject *writer_take(TableWriter *self, PyObject *held)
 {
     Table *table = self->table;
@@ -59,7 +59,7 @@ static PyObject *writer_take(TableWriter *self, PyObject *held)
     return PyLong_FromLongLong(self->change.epoch);
 }
 
-/* Go on in the file that the table follows now, whose slot another writer has taken for this one (grow). */
+/* Go on in the grown file, which the table uses already. `other` has taken the slot there, and gives it to this one. */
 static PyObject *writer_move(TableWriter *self, PyObject *other)
 {
     if (!PyObject_TypeCheck(other, table_writer_type)) {
@@ -90,7 +90,7 @@ bool writer_usable(TableWriter *self)
         return false;
     if (LIKELY(table->memory == self->memory))
         return true;
-    raise_error("SlotLostError", "(si)", "writer", 0); /* the table follows another file */
+    raise_error("SlotLostError", "(si)", "writer", 0); /* the table has switched to a grown file */
     return false;
 }
 
@@ -123,7 +123,7 @@ static PyObject *put(TableWriter *self, PyObject *object, PyObject *given, int64
     return result;
 }
 
-/* Returns 1 the key was there, 0 it was not, -1 an exception. */
+/* Returns 1 if the key was there, 0 if not, -1 with an exception. */
 static int remove_key(TableWriter *self, PyObject *object)
 {
     given_key key;
@@ -188,7 +188,7 @@ static int writer_assign(TableWriter *self, PyObject *key, PyObject *value)
     return there == 1 ? 0 : -1;
 }
 
-/* Remove the keys of the cells from `start` on: (the next cell, or -1 at the end; how many were removed). */
+/* Remove the keys of some cells from `number` on: (the cell to go on with, or -1 at the end; how many were removed). */
 static PyObject *writer_clear(TableWriter *self, PyObject *number)
 {
     int64_t cell = PyLong_AsLongLong(number), removed = 0;
@@ -218,7 +218,7 @@ static PyObject *writer_shut(TableWriter *self, PyObject *ignored)
             STORE32_RELEASE(slot + PUBLISHER_SLOT_CLOSED, 1); /* channel.md 5.2, close */
     }
     self->closed = true;
-    file_shut(self->lock); /* last: channel.md 5.1 */
+    file_shut(self->lock); /* last, because it unlocks the slot: channel.md 5.1 */
     return Py_NewRef(Py_None);
 }
 
@@ -237,14 +237,15 @@ static PyObject *writer_closed(TableWriter *self, void *ignored)
 static PyMethodDef methods[] = {
     {"put", KEYWORDS(writer_put),
      "put($self, /, key, value)\n--\n\n"
-     "Puts a value: bytes, a buffer, or a typed message. Returns the new version.\n\n"
+     "Puts a value: bytes, a buffer, or a typed message. Returns the key's new version.\n\n"
      "Raises NoSpaceError if the table is full, MessageTooLargeError, and SlotLostError."},
     {"put_if_absent", KEYWORDS(writer_put_if_absent),
      "put_if_absent($self, /, key, value)\n--\n\n"
      "Like ``put``, but only if the key is absent. Returns the new version, or 0 if the key was there."},
     {"compare_and_put", KEYWORDS(writer_compare_and_put),
      "compare_and_put($self, /, key, version, value)\n--\n\n"
-     "Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."},
+     "Like ``put``, but only if the key has this version; 0 means that the key must be absent. Returns the new\n"
+     "version, or 0 if it put nothing."},
     {"remove", (PyCFunction)writer_remove, METH_O,
      "remove($self, key, /)\n--\n\nRemoves a key. Returns whether it was there."},
     {"_clear", (PyCFunction)writer_clear, METH_O, NULL},
@@ -255,7 +256,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef getters[] = {
-    {"epoch", (getter)writer_epoch, NULL, "The number of this owner of the slot.", NULL},
+    {"epoch", (getter)writer_epoch, NULL,
+     "A number that grows each time the writer's slot is taken; that of this writer.", NULL},
     {"closed", (getter)writer_closed, NULL, "True after ``close``, and in a forked child process.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -256,7 +256,7 @@ def test_tables(folder: Path) -> None:
         del table["b"]
         stamp = CONTROL + layout.TABLE_CONTROL_STAMP
         table._memory.store64(stamp, table.version + 1)
-        assert "died within a change" in first(folder, "table").what
+        assert "died during a change" in first(folder, "table").what
         table["a"] = b"2"
         assert "table" not in found(folder)
         table._memory.write(CONTROL + layout.TABLE_CONTROL_BOOT_ID, bytes(16))

@@ -128,7 +128,7 @@ def test_ls_and_info(table: Table, folder: Path, capsys: Capture) -> None:
     shown = json.loads(out)
     assert (shown["size"], shown["value_bytes"], shown["key_type"], shown["writing"]) == (2, 20, "text", False)
     assert (shown["writer"], shown["closed"], shown["unfinished"]) == ("feed", True, False)
-    assert "none; the last one that stayed was feed" in run(capsys, "info", "t")[1]
+    assert "none; the last TableWriter was feed" in run(capsys, "info", "t")[1]
     assert "2 of 8, text of up to 32 bytes" in run(capsys, "info", "t")[1]
     (folder / "bad.table").write_bytes(b"nonsense")
     status, out, _ = run(capsys, "ls", "--json")
@@ -155,7 +155,7 @@ def test_writer_that_died(table: Table, capsys: Capture) -> None:
     assert (shown["writing"], shown["closed"], shown["unfinished"]) == (False, False, False)
     table._memory.store64(CONTROL + layout.TABLE_CONTROL_STAMP, table.version + 1)
     assert json.loads(run(capsys, "info", "t", "--json")[1])["unfinished"]
-    assert "died within a change" in run(capsys, "info", "t")[1]
+    assert "died during a change" in run(capsys, "info", "t")[1]
     table["c"] = b"next"
     assert not json.loads(run(capsys, "info", "t", "--json")[1])["unfinished"]
 
@@ -167,7 +167,7 @@ def test_table_of_another_boot(capsys: Capture) -> None:
     assert "NEEDS RECOVERY" in run(capsys, "ls")[1]
     assert "NEEDS RECOVERY" in run(capsys, "info", "o")[1]
     status, _, err = run(capsys, "get", "o", "a")
-    assert (status, "mends it" in err) == (2, True)
+    assert (status, "recovers it" in err) == (2, True)
     assert run(capsys, "check", "o")[0] == 0
     assert run(capsys, "get", "o", "a")[0] == 0
 
@@ -182,7 +182,7 @@ def test_recovery_says_how_far_it_is(capsys: Capture, monkeypatch: pytest.Monkey
         of_another_boot(one)
     status, _, err = run(capsys, "put", "o", "c", "1")
     assert (status, "recovers o: 8 of 8 cells (100 %)" in err) == (0, True)
-    assert "1 of 8 cells had no whole value" in err
+    assert "1 of 8 cells had only torn values" in err
 
 
 # Reading and writing

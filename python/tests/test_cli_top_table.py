@@ -106,7 +106,7 @@ def test_a_writer_that_closes_has_not_died(table: Table, model: Model) -> None:
 def test_a_writer_that_died_within_a_change(table: Table, model: Model) -> None:
     table._memory.store64(CONTROL + layout.TABLE_CONTROL_STAMP, 9)
     found = row(model)
-    assert (found.states, found.note) == (("DEAD",), "DEAD within a change: the next writer finishes it, 1 of 3 keys")
+    assert (found.states, found.note) == (("DEAD",), "DEAD during a change: the next writer completes it, 1 of 3 keys")
     table["a"] = b"2"
     assert row(model).states == ()
 

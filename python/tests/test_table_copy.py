@@ -20,6 +20,7 @@ from flyring import (
     InvalidArgumentError,
     IoError,
     NoFreeSlotError,
+    NoSuchChannelError,
     Table,
     layout,
     system,
@@ -149,6 +150,28 @@ def test_grow_that_was_killed_before_its_rename(table: Table) -> None:
         assert successor_of(table) == layout.SUCCESSOR_REPLACED  # a reader changes nothing
         take()
         assert successor_of(table) == 0
+
+
+def test_table_that_lost_its_name_does_not_grow(table: Table, folder: Path) -> None:
+    with table.writer() as writer:
+        other = Table.replace("t", capacity=20, key="text", value_bytes=table.header.value_bytes)
+        for _ in range(3):
+            with pytest.raises(ChannelReplacedError):
+                writer.grow(40)
+        with Table.open("t") as found:
+            assert found.id == other.id
+        assert writer.put("b", b"2")  # in the old file
+    with pytest.raises(ChannelReplacedError):
+        table.grow(40)
+    with other:
+        Table.unlink("t")
+        with pytest.raises(NoSuchChannelError):
+            other.grow(40)
+        with other.writer() as held:
+            with pytest.raises(NoSuchChannelError):
+                held.grow(40)
+            assert held.put("b", b"2")
+        assert list(folder.iterdir()) == []
 
 
 def test_failed_grow_changes_nothing(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_body_that_never_fits_its_version_is_busy(table: Table) -> None:
         table["b"]
     assert 0.001 <= time.monotonic() - began < 5
     assert table.stats().busy == 1
-    with pytest.raises(CorruptTableError, match="not that of its version"):
+    with pytest.raises(CorruptTableError, match="stays different from its version"):
         table["b"] = b"x"
 
 
@@ -151,7 +151,7 @@ def test_entries_that_lead_beyond_the_cells(table: Table, entry: int) -> None:
     assert (dict(table), table.get("none")) == (before, None)
     assert table["c"] == b"value of c"
     table["c"] = b"put"
-    with pytest.raises(CorruptTableError, match="no free entry"):
+    with pytest.raises(CorruptTableError, match="no empty entry"):
         table["d"] = b"x"
     assert table["c"] == b"put"
 

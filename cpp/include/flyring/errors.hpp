@@ -310,8 +310,9 @@ class CorruptTable : public FlyringError, public detail::WithPath, public detail
   public:
     CorruptTable(std::string path, std::int64_t cell, std::string reason)
         : FlyringError("corrupt-table",
-                       (cell < 0 ? std::string("the control section") : "cell " + std::to_string(cell)) + " of table " +
-                           path + " is corrupt: " + reason + "; replace the table"),
+                       (cell < 0 ? std::string("table ") : "cell " + std::to_string(cell) + " of table ") + path +
+                           " is corrupt: " + reason +
+                           "; run flyring table check, which lists all that is broken, then replace the table"),
           WithPath(std::move(path)),
           WithReason(std::move(reason)),
           cell_(cell) {}
@@ -326,7 +327,8 @@ class CorruptTable : public FlyringError, public detail::WithPath, public detail
 class NeedsRecovery : public FlyringError, public detail::WithPath, public detail::WithReason {
   public:
     NeedsRecovery(std::string path, std::string reason)
-        : FlyringError("needs-recovery", "table " + path + " is of another boot: " + reason),
+        : FlyringError("needs-recovery",
+                       "table " + path + " was last changed before a reboot, and not closed with sync: " + reason),
           WithPath(std::move(path)),
           WithReason(std::move(reason)) {}
 };

@@ -36,14 +36,14 @@ namespace detail {
 struct TableInEnvironment;
 }
 
-/// A key with its value, as for_each meets it.
+/// A key with its value and version, as for_each passes it to `visit`.
 struct TableItem {
     /// The bytes of the key.
     std::string key;
     std::string value;
     std::int64_t version;
 
-    /// The key of a table whose keys are integers.
+    /// The key as a number. Valid only if the table's keys are integers.
     std::int64_t integer() const noexcept {
         std::int64_t number = 0;
         std::memcpy(&number, key.data(), std::min(key.size(), sizeof number));
@@ -51,24 +51,37 @@ struct TableItem {
     }
 };
 
-/// A map in a file that any number of processes read, and one at a time writes: the latest value of each key
-/// (spec/table.md). It is there again when a program starts. Thread-safe, unlike the objects made from it. What it
-/// throws, in this order: Closed, ViewAlive (a change from within a handler of update), InvalidArgument (key),
-/// MessageTooLarge, AccessDenied (read-only), Busy (a change, while a writer made from this object is open), NoFreeSlot
-/// (a change, at its time-out), CorruptTable, NoSpace, Busy (a read), NeedsRecovery (a table of another boot, until a
-/// writer has mended it).
+/// A map in a memory-mapped file (spec/table.md). It holds the latest value of each key. Any number of processes read
+/// it; one process at a time writes. The map stays in the file after all processes have ended. Only the process that
+/// holds the writer's slot can change the table: a change takes the slot for itself, a TableWriter keeps it.
+/// Thread-safe, unlike the objects made from it.
+/// After another table has taken the name, reads go on in this one; changes and waits throw ChannelReplaced.
+/// Methods check for errors in this order, and throw the first:
+/// - Closed
+/// - ViewAlive: a change or a close inside a handler of update
+/// - InvalidArgument (key)
+/// - MessageTooLarge
+/// - AccessDenied: a change, if the table was opened read-only
+/// - Busy: a change, while a writer made from this object is open
+/// - NoFreeSlot: a change, at its time-out
+/// - CorruptTable
+/// - NoSpace: a put of a new key into a full table
+/// - Busy: a read that was repeated for 1 ms, because a writer kept changing the value
+/// - NeedsRecovery: a read after a reboot, until a writer has recovered the table; not if it was closed with `sync`
 class Table {
   public:
-    /// Creates the table's file, complete, and attaches to it. Throws as Channel::create.
+    /// Creates the table's file and attaches to it. The name appears only when the file is complete. Throws what
+    /// Channel::create throws.
     static Table create(const std::string& name, const TableOptions& options) { return create(name, options, {}); }
-    /// Attaches to an existing table after full validation. Throws as Channel::open.
+    /// Attaches to an existing table after full validation. Throws what Channel::open throws.
     static Table open(const std::string& name, const OpenTableOptions& options = {}) { return open(name, options, {}); }
     /// Opens the table, or creates it if there is none. Throws ChannelDiffers if the existing table is not what
     /// `options` ask for; its capacity may be larger, because it may have grown.
     static Table open_or_create(const std::string& name, const TableOptions& options) {
         return open_or_create(name, options, {});
     }
-    /// Creates a new, empty table and gives it the name. Processes that are attached to the old one keep it.
+    /// Creates a new, empty table and gives it the name. Processes that have the old table open can still read it.
+    /// Their changes and waits throw ChannelReplaced.
     static Table replace(const std::string& name, const TableOptions& options) {
         return Table(detail::create_table(name, options, {}, true), options.recovery_progress);
     }
@@ -104,8 +117,8 @@ class Table {
     }
     /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
     /// the buffer is shorter.
-    /// (Inlined always: an optional that crosses a call is written in two pieces and read in one, for which a processor
-    /// waits.)
+    // Always inlined: a returned std::optional is stored in two parts and loaded as one. The processor cannot
+    // forward the two stores to that load, so it waits.
     [[gnu::always_inline]] inline std::optional<std::size_t> get(const Key& key, MutableBytes buffer) const {
         std::size_t size = 0;
         const std::int64_t version = find(key, [&](const std::byte* at, std::size_t length) {
@@ -116,6 +129,7 @@ class Table {
         if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
         return size;
     }
+    /// A copy of the value with its version; empty if the key is not there.
     std::optional<Versioned> get_versioned(const Key& key) const {
         Versioned found;
         found.version =
@@ -123,9 +137,9 @@ class Table {
         if (found.version == 0) return {};
         return found;
     }
-    /// Calls handler(Bytes) with the value where it lies. Returns what the handler returned, empty if the key is not
-    /// there (a handler that returns nothing: whether the key is there). The handler may be called several times, and
-    /// may see a value that is being written: only what its last call did counts, and that one saw a whole value.
+    /// Calls handler(Bytes) with the value in place. Returns the handler's result, or empty if the key is not there. If
+    /// the handler returns void, returns whether the key is there. The handler may run several times and may see a
+    /// half-written value. Only the last call counts; the value that it saw was not torn.
     template <typename Handler>
     detail::InPlaceOf<Handler> read(const Key& key, Handler&& handler) const {
         detail::InPlaceOf<Handler> result{};
@@ -134,14 +148,15 @@ class Table {
         if (version == 0) return {};
         return result;
     }
-    /// Typed values, if flyring/sbe.hpp is included: handler(T& decoder) gets a copy of the value (get), or the value
-    /// where it lies (read, which may call it several times). Both return what read returns. Throws BadMessage,
-    /// InvalidArgument (T) if the table's values are messages of another template.
+    /// Typed reads; they need flyring/sbe.hpp. `get` calls handler(T& decoder) once, with a copy of the value. `read`
+    /// calls it with the value in place, perhaps several times. Both return what the untyped `read` returns. They throw
+    /// BadMessage if the value is no message of T, and InvalidArgument (T) if the table's values are messages of
+    /// another template.
     template <typename T, typename Handler>
     auto get(const Key& key, Handler&& handler) const;
     template <typename T, typename Handler>
     auto read(const Key& key, Handler&& handler) const;
-    /// A handle of a key that is there; empty if it is not.
+    /// A handle that remembers where the key lies, so that later reads skip the search; empty if the key is not there.
     std::optional<Entry> entry(const Key& key) const {
         detail::AttachedTable& at = state_->to_read();
         const detail::HashedKey hashed = detail::hashed(at.file.header, key);
@@ -154,7 +169,8 @@ class Table {
         return find(key, [](const std::byte*, std::size_t) {}) != 0;
     }
 
-    /// Puts a value, and returns the new version. Takes the writer's slot for this one change.
+    /// Puts a value, and returns the new version. Holds the writer's slot for this one change; waits for it up to
+    /// `timeout`.
     std::int64_t put(const Key& key, Bytes value, std::chrono::nanoseconds timeout = forever) {
         const detail::HashedKey hashed = to_put(key, value.size());
         return state_->single(timeout, [&](detail::TableChanges& changes) { return changes.put(hashed, value); });
@@ -162,14 +178,15 @@ class Table {
     std::int64_t put(const Key& key, std::string_view value, std::chrono::nanoseconds timeout = forever) {
         return put(key, as_bytes(value), timeout);
     }
-    /// Puts only a key that is not there. Returns the new version, or 0 if the key was there.
+    /// Puts the value only if the key is not there. Returns the new version, or 0 if the key was there.
     std::int64_t put_if_absent(const Key& key, Bytes value, std::chrono::nanoseconds timeout = forever) {
         return compare_and_put(key, 0, value, timeout);
     }
     std::int64_t put_if_absent(const Key& key, std::string_view value, std::chrono::nanoseconds timeout = forever) {
         return put_if_absent(key, as_bytes(value), timeout);
     }
-    /// Puts only if the key has this version (0: is not there). Returns the new version, or 0.
+    /// Puts the value only if the key has this version; 0 means that the key must be absent. Returns the new version,
+    /// or 0 if nothing was put.
     std::int64_t compare_and_put(const Key& key, std::int64_t version, Bytes value,
                                  std::chrono::nanoseconds timeout = forever) {
         const detail::HashedKey hashed = to_put(key, value.size());
@@ -180,13 +197,14 @@ class Table {
                                  std::chrono::nanoseconds timeout = forever) {
         return compare_and_put(key, version, as_bytes(value), timeout);
     }
-    /// Returns whether the key was there.
+    /// Removes the key. Returns whether it was there.
     bool remove(const Key& key, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         const detail::HashedKey hashed = detail::hashed(header(), key);
         return state_->single(timeout, [&](detail::TableChanges& changes) { return changes.remove(hashed); });
     }
-    /// As TableWriter::update. The handler runs under the slot: it must not change this table.
+    /// As TableWriter::update. The handler runs while the writer's slot is held; it must not change or close this
+    /// table.
     template <typename Handler>
     std::int64_t update(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
@@ -195,19 +213,19 @@ class Table {
             return detail::update_value(changes, header(), hashed, handler);
         });
     }
-    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
-    /// changes fields of a copy.
+    /// Typed changes; they need flyring/sbe.hpp. `put` calls handler(T& encoder), which writes the value. `update`
+    /// calls handler(T& flyweight) with a copy of the value; the handler changes fields, then the copy is put.
     template <typename T, typename Handler>
     std::int64_t put(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
     template <typename T, typename Handler>
     std::int64_t update(const Key& key, Handler&& handler, std::chrono::nanoseconds timeout = forever);
-    /// Removes each key. Returns how many there were.
+    /// Removes all keys, one after the other. Returns how many it removed.
     std::uint64_t clear(std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         return state_->single(timeout, [](detail::TableChanges& changes) { return detail::clear_keys(changes); });
     }
-    /// Takes the slot for as long as the writer lives; waits for it up to `timeout`. Single changes of other objects
-    /// wait meanwhile; those of this one throw Busy: use the writer's.
+    /// Takes the writer's slot until the TableWriter is closed; waits for it up to `timeout`. Meanwhile changes of
+    /// other Table objects wait for the slot. Those of this object throw Busy: call the TableWriter's methods instead.
     TableWriter writer(const std::string& name = "",
                        std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         state_->check_change();
@@ -224,8 +242,8 @@ class Table {
     /// The number of the last change that was completed.
     std::int64_t version() const { return detail::load_acquire(state_->to_read().reader.changed()); }
 
-    /// Calls visit(const TableItem&) for each key. A key that is there all the time is met exactly once; one that is
-    /// put or removed meanwhile, perhaps.
+    /// Calls visit(const TableItem&) for each key. A key that is there during the whole call is passed to `visit`
+    /// exactly once. A key that is put or removed meanwhile may or may not be passed.
     template <typename Visit>
     void for_each(Visit&& visit) const {
         detail::AttachedTable& at = state_->to_read();
@@ -241,27 +259,30 @@ class Table {
         state_->check_open();
     }
 
-    /// Waits until the key has another version than this one (0: until it is there). Returns that version; 0: the key
-    /// is gone. Throws TimedOut, ChannelReplaced.
+    /// Waits until the key's version differs from `version`. With `version` 0, waits until the key exists. Returns the
+    /// new version, or 0 if the key was removed. Throws TimedOut, ChannelReplaced.
     std::int64_t wait_changed(const Key& key, std::int64_t version, std::chrono::nanoseconds timeout = forever) const {
         return detail::wait_for_key(*state_, detail::hashed(state_->to_read().file.header, key), version, timeout);
     }
-    /// Waits until version() is another one, and returns it.
+    /// Waits until version() differs from `version`. Returns the new one. Throws TimedOut, ChannelReplaced.
     std::int64_t wait_changed(std::int64_t version, std::chrono::nanoseconds timeout = forever) const {
         return detail::wait_for_change(*state_, version, timeout);
     }
 
-    /// Writes a whole copy beside `path` (a name, or a path), syncs it and gives it this name. It opens whole after any
-    /// power loss. While others write, each value is whole, but they are not all of one instant: that needs
-    /// TableWriter::snapshot. Returns how many keys it has.
+    /// Writes a full copy of the table to a temporary file in the same folder, syncs it, and renames it to `path` (a
+    /// name or a path). So the copy is complete after any power loss. If another process writes meanwhile, no value is
+    /// torn, but the values may be of different moments; TableWriter::snapshot copies those of one moment. Returns the
+    /// number of keys in the copy.
     std::uint64_t snapshot(const std::string& path) const {
         return counted([&] { return detail::snapshot_table(state_->to_read().reader, path); });
     }
-    /// Puts a larger file in the place of this one; keys keep their versions. Processes that are attached follow it.
-    /// The old file's space is free when all of them have closed their tables.
+    /// Copies the table into a larger file, which takes the name; keys keep their versions. Processes that have the
+    /// table open go on in the larger file. The old file's space is free when all of them have closed the table. Throws
+    /// InvalidArgument (capacity) if `capacity` is below the present one.
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
+            detail::check_grow(at.file, capacity);
             std::optional<detail::HeldSlot> held;
             detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
                 (void)detail::lock_byte(grown.description, grown.file.slot_lock(), grown.file.path);
@@ -269,9 +290,9 @@ class Table {
             });
         });
     }
-    /// Writes to the disk what was changed.
+    /// Writes all changes to the disk.
     void sync() { state_->to_write().file.sync(); }
-    /// Takes no lock and writes nothing; also of a table that needs recovery.
+    /// Statistics of the table. Takes no lock and writes nothing. Also works for a table that needs recovery.
     TableStats stats() const { return detail::stats_of(state_->to_look_at(), state_->busy()); }
 
     const std::string& path() const noexcept { return state_->current().file.path; }
@@ -289,8 +310,9 @@ class Table {
     std::uint64_t file_length() const noexcept { return state_->current().file.length; }
     bool read_only() const noexcept { return state_->current().file.read_only; }
 
-    /// Closes the table and its writers. `sync`: writes everything to the disk first and marks the file as whole, so
-    /// that no recovery is needed after another boot. (If another process writes, that one's synced close does it.)
+    /// Closes the table and its writers. `sync`: first syncs the file and marks it as clean, so that no recovery is
+    /// needed after a reboot. If another process holds the writer's slot, this call syncs but does not mark the file;
+    /// the synced close of that process does.
     void close(bool sync = false) { state_->close(sync); }
 
   private:
@@ -334,6 +356,7 @@ class Table {
         }
     }
 
+    /// Throws ChannelDiffers if the table's schema is not the required one.
     void check_schema(const OpenTableOptions& required) const {
         const auto differs = [this](const char* field, std::uint32_t expected, const std::string& actual) {
             throw ChannelDiffers(path(), field, std::to_string(expected), actual);
@@ -346,30 +369,36 @@ class Table {
             differs("schema_version", required.min_schema_version, std::to_string(schema_version()));
         }
     }
+    /// Throws ChannelDiffers, with the first field that differs, if the table is not what `asked` describes.
     void compare(const TableOptions& asked) const {
-        const auto fail = [this](const char* field, const std::string& expected, const std::string& actual) {
+        // Both throw ChannelDiffers unless the two are equal.
+        const auto require_equal = [this](const char* field, const std::string& expected, const std::string& actual) {
             if (expected != actual) throw ChannelDiffers(path(), field, expected, actual);
         };
-        const auto number = [&](const char* field, std::uint64_t expected, std::uint64_t actual) {
-            fail(field, std::to_string(expected), std::to_string(actual));
+        const auto require_equal_number = [&](const char* field, std::uint64_t expected, std::uint64_t actual) {
+            require_equal(field, std::to_string(expected), std::to_string(actual));
         };
         const detail::TableHeader wanted = detail::check_options(asked);
-        fail("key_type", detail::key_type_name(wanted.key_type), detail::key_type_name(key_type()));
-        number("key_bytes", wanted.key_bytes, key_bytes());
-        number("value_bytes", wanted.value_bytes, value_bytes());
-        if (capacity() < wanted.capacity) number("capacity", wanted.capacity, capacity());
-        if (asked.checked) fail("checked", *asked.checked ? "true" : "false", checked() ? "true" : "false");
-        number("schema_id", wanted.schema_id, schema_id());
+        require_equal("key_type", detail::key_type_name(wanted.key_type), detail::key_type_name(key_type()));
+        require_equal_number("key_bytes", wanted.key_bytes, key_bytes());
+        require_equal_number("value_bytes", wanted.value_bytes, value_bytes());
+        if (capacity() < wanted.capacity) require_equal_number("capacity", wanted.capacity, capacity());
+        if (asked.checked) {
+            require_equal("checked", *asked.checked ? "true" : "false", checked() ? "true" : "false");
+        }
+        require_equal_number("schema_id", wanted.schema_id, schema_id());
         if (schema_version() < wanted.schema_version) {
-            number("schema_version", wanted.schema_version, schema_version());
+            require_equal_number("schema_version", wanted.schema_version, schema_version());
         }
     }
 
     const detail::TableHeader& header() const noexcept { return state_->current().file.header; }
+    /// The hashed key, after the checks that a put needs.
     detail::HashedKey to_put(const Key& key, std::size_t value_size) const {
         state_->check_change();
         return detail::to_put(header(), key, value_size);
     }
+    /// Calls read(). If it throws Busy, counts that for stats() and throws it again.
     template <typename Read>
     std::invoke_result_t<Read&> counted(Read&& read) const {
         try {
@@ -379,7 +408,8 @@ class Table {
             throw;
         }
     }
-    /// Returns the key's version, or 0. `take`: as for TableView::read_key.
+    /// Looks the key up and calls take(value, length) with its value in place, as TableView::read_key does. Returns the
+    /// key's version, or 0 if the key is not there.
     template <typename Take>
     [[gnu::always_inline]] inline std::int64_t find(const Key& key, Take&& take) const {
         detail::AttachedTable& at = state_->to_read();
@@ -396,7 +426,8 @@ class Table {
             state_->count_busy();
             throw;
         }
-        state_->check_open();  // closed meanwhile: the memory is zero then
+        // A close by another thread puts zeros in the place of the mapping: then "not there" means "closed".
+        state_->check_open();
         return 0;
     }
 

@@ -25,7 +25,7 @@ class TableWriter;
 /// A value with its version.
 struct Versioned {
     std::string value;
-    /// Grows with each change of the key. version >> 1 is the number of that change of the table.
+    /// Grows with each change of the key. version >> 1 is the number of that change among all changes of the table.
     std::int64_t version;
 };
 
@@ -51,6 +51,7 @@ class Entry {
         if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
         return size;
     }
+    /// A copy of the value with its version; empty if the key is not there.
     std::optional<Versioned> get_versioned() {
         Versioned found;
         found.version =
@@ -93,7 +94,8 @@ class Entry {
         key_.data = reinterpret_cast<const std::byte*>(bytes_->data());
     }
 
-    /// Reads the key where it was, or looks for it. Returns its version, or 0.
+    /// Reads the cell where the key was last found; if the key is not there, searches for it. Calls take(value, length)
+    /// as TableView::read_key does. Returns the key's version, or 0 if the table does not have the key.
     template <typename Take>
     [[gnu::always_inline]] inline std::int64_t find(Take&& take) {
         try {

@@ -24,7 +24,7 @@ enum class KeyType : std::uint32_t {
     integer = layout::TABLE_KEY_TYPE_INTEGER,
 };
 
-/// Called while a table is mended after a power loss: how many cells of how many are checked.
+/// Called during a recovery after a power loss, with the numbers of cells checked and of all cells.
 using RecoveryProgress = std::function<void(std::uint64_t checked, std::uint64_t cells)>;
 
 /// The properties of a new table (spec/api.md, "Table").
@@ -44,7 +44,7 @@ struct TableOptions {
     /// 0 to 65535; 0 without a schema.
     std::uint32_t schema_id = 0;
     std::uint32_t schema_version = 0;
-    /// The template id of the message that each value is; 0 without a schema.
+    /// The template id of the values' message; 0 without a schema.
     std::uint32_t value_template = 0;
     /// Permission bits of the file.
     mode_t mode = 0600;

@@ -11,7 +11,7 @@
 
 namespace flyring {
 
-/// What a table holds at one moment, made by Table::stats. A number of the file that cannot be is 0.
+/// What Table::stats returns. A number in the file that is out of range is given as 0.
 struct TableStats {
     std::string path;
     Uuid id{};
@@ -27,26 +27,27 @@ struct TableStats {
     std::int64_t filled = 0;
     /// 0: no rebuild of the index is under way. Else its next step, 1 to 2 * entries + 1.
     std::int64_t rebuild = 0;
-    /// Whether a process has the writer's slot.
+    /// Whether a process holds the writer's slot.
     bool writing = false;
-    /// Whether the last writer that held the slot has closed, and no change was made since.
+    /// Whether the last TableWriter was closed, and no change was made since.
     bool closed = false;
-    /// Whether a writer has died within a change, which the next writer finishes.
+    /// Whether a writer has died during a change. The next writer completes it.
     bool unfinished = false;
-    /// The name of the last writer that held the slot; may be empty. A single change leaves it, and the pid.
+    /// The name of the last TableWriter; may be empty. A single change leaves this name and `pid` as they are.
     std::string writer;
     std::int32_t pid = 0;
-    /// When that writer took the slot, in ns since 1970; 0: never.
+    /// When that TableWriter took the writer's slot, in ns since 1970; 0: never.
     std::int64_t attached_at = 0;
-    /// How often the slot was taken.
+    /// How often the writer's slot was taken.
     std::int64_t epoch = 0;
     /// 1: another file has the table's name. 2: the name was removed. 0: neither.
     std::int32_t successor = 0;
-    /// Whether the table is of another boot, and a writer must mend it before it can be read.
+    /// Whether the machine was rebooted while the table was not clean. A writer must recover the table before it can be
+    /// read.
     bool needs_recovery = false;
     /// Whether nothing was changed since a synced close.
     bool clean = false;
-    /// Cells that the last recovery found without a whole value although they had one.
+    /// Cells in which the last recovery found no valid value although they had one.
     std::int64_t damaged = 0;
     /// Reads through this object that were Busy.
     std::uint64_t busy = 0;
@@ -59,7 +60,7 @@ inline TableStats stats_of(const AttachedTable& at, std::uint64_t busy) {
     const TableView& view = at.reader;
     const SlotWords slot = file.slot();
     const auto word = [&](std::uint64_t offset) { return load_acquire(view.control<std::int64_t>(offset)); };
-    const auto up_to = [&](std::uint64_t most, std::uint64_t offset) {  // 10
+    const auto up_to = [&](std::uint64_t most, std::uint64_t offset) {  // spec/table.md 10
         const std::int64_t number = word(offset);
         return number < 0 || static_cast<std::uint64_t>(number) > most ? 0 : number;
     };
@@ -83,7 +84,7 @@ inline TableStats stats_of(const AttachedTable& at, std::uint64_t busy) {
     stats.closed = !stats.writing && load_relaxed(slot.closed()) != 0;
     stats.version = word(layout::TABLE_CONTROL_CHANGED);
     const bool begun = word(layout::TABLE_CONTROL_INTENT) != 0 || word(layout::TABLE_CONTROL_STAMP) != stats.version;
-    // The slot was free when its lock was looked at. With the same epoch now, no process has taken it since.
+    // The slot was free when its lock was tested. If the epoch is still the same, no process has taken the slot since.
     stats.unfinished = begun && !stats.writing && load_relaxed(slot.epoch()) == epoch;
     stats.successor = load_relaxed(file.successor());
     stats.clean = file.is_clean();

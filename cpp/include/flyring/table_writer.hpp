@@ -17,23 +17,23 @@
 
 namespace flyring {
 
-/// The writer of a table for as long as it lives: made by Table::writer, for feeds. One thread at a time may use it.
-/// Each verb throws Closed, TwoThreads, ViewAlive (inside a handler of its update), InvalidArgument (key),
-/// MessageTooLarge, SlotLost, CorruptTable; a put of a new key also NoSpace. ChannelReplaced comes once if another
-/// table has the name.
+/// Holds the writer's slot of a table until it is closed; made by Table::writer, for feeds. One thread at a time may
+/// use it. Each method throws Closed, TwoThreads, ViewAlive (inside a handler of its update), InvalidArgument (key),
+/// MessageTooLarge, SlotLost, CorruptTable; a put of a new key also NoSpace. After another table has taken the name,
+/// the next change throws ChannelReplaced, once.
 class TableWriter {
   public:
     TableWriter(TableWriter&&) noexcept = default;
     TableWriter& operator=(TableWriter&&) noexcept = default;
 
-    /// Returns the new version.
+    /// Puts a value, and returns the new version.
     std::int64_t put(const Key& key, Bytes value) {
         return core_->change([&](detail::TableChanges& changes) {
             return changes.put(detail::to_put(header(changes), key, value.size()), value);
         });
     }
     std::int64_t put(const Key& key, std::string_view value) { return put(key, as_bytes(value)); }
-    /// Puts the value of an entry's key, whose place is known.
+    /// Puts the value of the entry's key. Needs no search if the key still lies where the entry remembers it.
     std::int64_t put(Entry& entry, Bytes value) {
         return core_->change([&](detail::TableChanges& changes) {
             const Key key(std::string_view(*entry.bytes_));
@@ -48,10 +48,11 @@ class TableWriter {
         });
     }
     std::int64_t put(Entry& entry, std::string_view value) { return put(entry, as_bytes(value)); }
-    /// Puts only a key that is not there. Returns the new version, or 0 if the key was there.
+    /// Puts the value only if the key is not there. Returns the new version, or 0 if the key was there.
     std::int64_t put_if_absent(const Key& key, Bytes value) { return compare_and_put(key, 0, value); }
     std::int64_t put_if_absent(const Key& key, std::string_view value) { return put_if_absent(key, as_bytes(value)); }
-    /// Puts only if the key has this version (0: is not there). Returns the new version, or 0.
+    /// Puts the value only if the key has this version; 0 means that the key must be absent. Returns the new version,
+    /// or 0 if nothing was put.
     std::int64_t compare_and_put(const Key& key, std::int64_t version, Bytes value) {
         return core_->change([&](detail::TableChanges& changes) {
             return changes.put(detail::to_put(header(changes), key, value.size()), value, {version});
@@ -60,39 +61,40 @@ class TableWriter {
     std::int64_t compare_and_put(const Key& key, std::int64_t version, std::string_view value) {
         return compare_and_put(key, version, as_bytes(value));
     }
-    /// Returns whether the key was there.
+    /// Removes the key. Returns whether it was there.
     bool remove(const Key& key) {
         return core_->change(
             [&](detail::TableChanges& changes) { return changes.remove(detail::hashed(header(changes), key)); });
     }
-    /// Calls handler(std::string& value) with a copy of the value, and puts what it has become. Returns the new
-    /// version, or 0 if the key is not there. If the handler throws, nothing is put.
+    /// Calls handler(std::string& value) with a copy of the value, then puts the changed copy. Returns the new version,
+    /// or 0 if the key is not there. If the handler throws, nothing is put.
     template <typename Handler>
     std::int64_t update(const Key& key, Handler&& handler) {
         return core_->change([&](detail::TableChanges& changes) {
             return detail::update_value(changes, header(changes), detail::hashed(header(changes), key), handler);
         });
     }
-    /// Typed values, if flyring/sbe.hpp is included: handler(T& encoder) writes the value, handler(T& flyweight)
-    /// changes fields of a copy.
+    /// Typed changes; they need flyring/sbe.hpp. `put` calls handler(T& encoder), which writes the value. `update`
+    /// calls handler(T& flyweight) with a copy of the value; the handler changes fields, then the copy is put.
     template <typename T, typename Handler>
     std::int64_t put(const Key& key, Handler&& handler);
     template <typename T, typename Handler>
     std::int64_t put(Entry& entry, Handler&& handler);
     template <typename T, typename Handler>
     std::int64_t update(const Key& key, Handler&& handler);
-    /// Removes each key. Returns how many there were.
+    /// Removes all keys, one after the other. Returns how many it removed.
     std::uint64_t clear() {
         return core_->change([](detail::TableChanges& changes) { return detail::clear_keys(changes); });
     }
-    /// A whole copy of one instant: see Table::snapshot.
+    /// As Table::snapshot, but all values are of one moment.
     std::uint64_t snapshot(const std::string& path) {
         return core_->with_slot(
             [&](detail::AttachedTable& at) { return detail::snapshot_table(at.changes->view(), path); });
     }
-    /// See Table::grow. If it fails when the larger file has the name already, this writer is closed.
+    /// As Table::grow. If it fails after the larger file has taken the name, this writer is closed.
     void grow(std::uint64_t capacity) {
         core_->with_slot([&](detail::AttachedTable& at) {
+            detail::check_grow(at.file, capacity);
             detail::SlotLock lock;
             detail::AttachedTable* larger = nullptr;
             try {
@@ -111,9 +113,9 @@ class TableWriter {
     }
 
     const std::string& name() const noexcept { return core_->name(); }
-    /// The slot's epoch: it tells this writer from all others.
+    /// The epoch of the writer's slot: no other writer of the table has the same.
     std::int64_t epoch() const noexcept { return core_->epoch(); }
-    /// Gives the slot back.
+    /// Frees the writer's slot.
     void close() { core_->close_checked(); }
 
   private:

@@ -776,7 +776,7 @@ class Client:
     def _server_epoch(self) -> int: ...
 
 class Table:
-    """Reading a table, and changes that take the writer's slot for themselves (spec/table.md)."""
+    """The C part of ``flyring.Table``: reads, and changes that hold the writer's slot only for themselves."""
 
     def __new__(
         cls,
@@ -807,23 +807,24 @@ class Table:
         """Returns a copy of the key's value, or ``default`` if it is absent."""
 
     def get_versioned(self, key: Any, /) -> tuple[bytes, int] | None:
-        """Returns the key's value and its version, or None."""
+        """Returns (value, version) of the key, with a copy of the value, or None if the key is absent."""
 
     def read(self, key: Any, handler: Callable[[memoryview], _Result], /) -> _Result | None:
-        """Calls ``handler(value)`` with a memoryview of the value where it lies. Returns what the handler returned, or
+        """Calls ``handler(value)`` with a memoryview of the value in the mapped file. Returns the handler's result, or
         None if the key is absent.
 
-        The handler may see a torn value, and is called again then; only its last call counts. The view is valid until
-        the handler returns: keeping a part of it raises ViewAliveError. Raises BusyError if the value changed for a
-        millisecond, faster than it could be read.
+        The handler may see a torn value, and is called again then. Only its last call counts; that one saw a value that
+        was not torn. The view is valid until the handler returns: keeping it, or a part of it, raises ViewAliveError.
+        Raises BusyError if the value changed for a millisecond, faster than it could be read.
         """
 
     def put(self, key: Any, value: Bytes | MessageFlyweight, timeout: float | None = None) -> int:
         """Puts a value: bytes, a buffer, or a typed message. Takes the writer's slot for this one change, and waits up
-        to ``timeout`` seconds (None: no limit) for it. Returns the new version.
+        to ``timeout`` seconds (None: no limit) for it. Returns the key's new version.
 
         Raises NoFreeSlotError at the time-out, NoSpaceError if the table is full, MessageTooLargeError,
-        AccessDeniedError if the table is read-only, and ChannelReplacedError if another table has the name.
+        AccessDeniedError if the table is read-only, BusyError if a TableWriter of this Table is open, and
+        ChannelReplacedError if another table has the name.
         """
 
     def put_if_absent(self, key: Any, value: Bytes | MessageFlyweight, timeout: float | None = None) -> int:
@@ -832,10 +833,11 @@ class Table:
     def compare_and_put(
         self, key: Any, version: int, value: Bytes | MessageFlyweight, timeout: float | None = None
     ) -> int:
-        """Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."""
+        """Like ``put``, but only if the key has this version; 0 means that the key must be absent. Returns the new
+        version, or 0 if it put nothing."""
 
     def remove(self, key: Any, timeout: float | None = None) -> bool:
-        """Removes a key, as ``put`` puts one. Returns whether it was there."""
+        """Removes a key. Returns whether it was there. ``timeout`` and errors are those of ``put``."""
 
     def _attach(self, file: File, memory: Memory, shape: tuple[int, int, int, bool, int, int, int], /) -> None: ...
     def _shut(self) -> None: ...
@@ -857,12 +859,12 @@ class TableWriter:
 
     @property
     def epoch(self) -> int:
-        """The number of this owner of the slot."""
+        """A number that grows each time the writer's slot is taken; that of this writer."""
 
     def __setitem__(self, key: Any, value: Bytes | MessageFlyweight, /) -> None: ...
     def __delitem__(self, key: Any, /) -> None: ...
     def put(self, key: Any, value: Bytes | MessageFlyweight) -> int:
-        """Puts a value: bytes, a buffer, or a typed message. Returns the new version.
+        """Puts a value: bytes, a buffer, or a typed message. Returns the key's new version.
 
         Raises NoSpaceError if the table is full, MessageTooLargeError, and SlotLostError.
         """
@@ -871,7 +873,8 @@ class TableWriter:
         """Like ``put``, but only if the key is absent. Returns the new version, or 0 if the key was there."""
 
     def compare_and_put(self, key: Any, version: int, value: Bytes | MessageFlyweight) -> int:
-        """Like ``put``, but only if the key has this version (0: is absent). Returns the new version, or 0."""
+        """Like ``put``, but only if the key has this version; 0 means that the key must be absent. Returns the new
+        version, or 0 if it put nothing."""
 
     def remove(self, key: Any, /) -> bool:
         """Removes a key. Returns whether it was there."""
@@ -900,10 +903,10 @@ class TableEntry:
         """Like ``Table.read``."""
 
     def wait_changed(self, version: int, timeout: float | None = None) -> int:
-        """Like ``Table.wait_changed`` of this key."""
+        """Like ``Table.wait_changed(key, version)`` of this key."""
 
     def put(self, value: Bytes | MessageFlyweight, /) -> int:
-        """Puts a value, of an entry that a TableWriter made. Returns the new version."""
+        """Like ``TableWriter.put`` of this key. Raises InvalidArgumentError if ``Table.entry`` made this entry."""
 
 @final
 class TableWait:

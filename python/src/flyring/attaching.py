@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening a file of another process: what channels and tables do alike (spec/channel.md 3.3)."""
+"""Opens existing files: the steps that channels and tables share (spec/channel.md 3.3)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def attached(
     min_schema_version: int,
     any_file_system: bool,
 ) -> Made:
-    """Opens the file, checks it, and returns ``make(file, header, schema's bytes)``, which owns the file."""
+    """Opens and checks the file. Returns ``make(file, header, schema_bytes)``; the result owns the file. Closes the
+    file if anything raises."""
     if schema is not None:
         check_is_schema(schema)
     check_folder(path, create=False)
@@ -67,7 +68,8 @@ def attached(
 
 
 def once_there(noun: str, timeout: float | None, open_it: Callable[[], Made]) -> Made:
-    """Calls ``open_it`` until the file exists. TimedOutError after ``timeout`` seconds (None: no limit)."""
+    """Calls ``open_it`` until the file exists, and returns its result. Raises TimedOutError, which names the file with
+    ``noun``, after ``timeout`` seconds (None: no limit)."""
     give_up = time.monotonic() + check_timeout(timeout)
     nap = 0.001
     while True:
@@ -82,7 +84,8 @@ def once_there(noun: str, timeout: float | None, open_it: Callable[[], Made]) ->
 
 
 def opened_or_created(open_it: Callable[[], One], compare: Callable[[One], None], create: Callable[[], One]) -> One:
-    """Opens what is there and compares it, or creates it; another process may do the same at this moment."""
+    """Opens the file and compares it, or creates it if there is none. Tries again if another process creates or removes
+    it meanwhile."""
     while True:
         with contextlib.suppress(NoSuchChannelError):
             one = open_it()

@@ -149,29 +149,36 @@ class CorruptRingError(FlyringError):
 
 
 class CorruptTableError(FlyringError):
-    """A word of a table is damaged (spec/table.md 10). Carries ``cell`` (-1: no cell's) and ``reason``."""
+    """A word of a table is damaged (spec/table.md 10). Carries ``cell`` (-1: it is in no cell) and ``reason``."""
 
     code = "corrupt-table"
 
     def __init__(self, cell: int, reason: str) -> None:
         self.cell, self.reason = cell, reason
         where = f"cell {cell} of the table" if cell >= 0 else "the table"
-        super().__init__(f"{where} is corrupt: {reason}; read what is left with flyring table dump, and replace it")
+        super().__init__(
+            f"{where} is corrupt: {reason}; "
+            "run flyring table check, which lists all that is broken, then replace the table"
+        )
 
 
 class NeedsRecoveryError(FlyringError):
-    """The table was last written in another boot and not closed in order (spec/table.md 9). Carries ``path``."""
+    """The table was last written before a reboot, and not closed with ``sync`` (spec/table.md 9). The next writer
+    recovers it, if its values carry checksums. Carries ``path``."""
 
     code = "needs-recovery"
 
     def __init__(self, path: str, checked: bool) -> None:
         self.path = path
         advice = (
-            "its next writer checks and mends it: take a writer"
+            "; open it for writing and take a writer, which recovers it"
             if checked
-            else "it has no checksums, so its values cannot be told from torn ones: replace or unlink it"
+            else ", and it has no checksums to find them; replace or unlink it"
         )
-        super().__init__(f"the table at {path} was not closed before the machine went down; {advice}")
+        super().__init__(
+            f"the table at {path} was last changed before a reboot, and not closed with sync: "
+            f"its values may be torn{advice}"
+        )
 
 
 class NoSpaceError(FlyringError, OSError):
@@ -183,10 +190,13 @@ class NoSpaceError(FlyringError, OSError):
 
     def __init__(self, path: str, needed: int, free: int, unit: str = "bytes") -> None:
         self.path, self.needed, self.free, self.unit = path, needed, free, unit
+        if unit == "keys":
+            super().__init__(
+                f"the table at {path} is full: it holds as many keys as its capacity; remove keys, or grow it"
+            )
+            return
         if unit == "bytes":
             hint = f"make the {noun(path)} smaller, or its file system larger (docker run --shm-size)"
-        elif unit == "keys":
-            hint = "remove some, or grow the table"
         else:
             hint = "free some, or create the channel with more"
         super().__init__(f"no space in {path}: {needed} {unit} needed, {free} free; {hint}")

@@ -44,20 +44,24 @@ if TYPE_CHECKING:
     from .sbe.schema import Schema
 
 Key = bytes | str | int
-"""A table's key: of the one of these types with which the table was created."""
+"""A table's key. The table was created for one of these three types."""
 Result = TypeVar("Result")
+# The header fields that ``open_or_create`` compares, in this order. The schema version follows.
 COMPARED = ("key_type", "key_bytes", "value_bytes", "capacity", "checked", "schema_id")
 
 
 class Table(TableBase, MutableMapping[Any, bytes]):
-    """An attached table: a mapping of keys to values that other processes share, and that is there again later.
+    """An attached table: a mapping of keys to values in a file, which other processes share and which outlasts them.
 
     Made by ``create``, ``open``, ``open_or_create``, ``replace`` or ``wait_for``. The ``name`` argument of these
     methods is a name or a path, as of a channel; a name stands for the file ``<folder>/<name>.table``.
 
     A table is a ``MutableMapping`` of keys to ``bytes``: ``table[key]``, ``table[key] = value``, ``del``, ``in``,
-    ``len``, iteration. Any number of processes read; reads take no lock and never wait. One process at a time writes:
-    ``writer`` holds the place of the writer, ``put`` and so on take it for one change.
+    ``len``, iteration. Values are copies. Each key has a version, which grows with each change of the key.
+
+    Any number of processes read; reads take no lock and never wait. One process at a time writes: the one that holds
+    the writer's slot. A ``TableWriter``, made by ``writer``, holds the slot until it is closed. ``put`` and the other
+    methods that change the table hold it for one change.
 
     A table is a context manager: leaving the ``with`` block closes it. In a forked child process every table is closed.
     """
@@ -83,8 +87,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     def replace(
         cls, name: str | os.PathLike[str], *, _identity: Identity = REAL, **options: Unpack[TableOptions]
     ) -> Self:
-        """Like ``create``, but replaces an existing file of that name. Processes that have the old file open keep it;
-        they get ChannelReplacedError when they next wait or write."""
+        """Like ``create``, but replaces an existing file of that name. Processes that have the old file open keep it.
+        Their next wait or change raises ChannelReplacedError; their reads go on in the old file."""
         return cls._create(table_path(name), describe_table(options, _identity), options, _identity, replace=True)
 
     @classmethod
@@ -103,10 +107,11 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         """Attaches to an existing table, after a full check of its header (spec/channel.md 3.3).
 
         ``read_only``: opens and maps the file for reading only; a method that would write raises AccessDeniedError.
-        ``schema``: the table must have a schema with the same id. ``min_schema_version``: and at least this version.
+        ``schema``: the table must have a schema with the same id. ``min_schema_version``: the table's schema must have
+        at least this version.
         ``wake``: with False, changes that are made through this table do not wake sleeping processes.
-        ``recovery_progress``: called with the numbers of cells checked and of all cells, while a writer recovers the
-        table after another boot.
+        ``recovery_progress``: a function ``f(checked, total)``. It is called with numbers of cells while a change
+        through this table recovers it after a reboot.
 
         Raises NoSuchChannelError, AccessDeniedError, NotAChannelError, TruncatedError, VersionTooNewError,
         CorruptHeaderError, UnsuitableFileSystemError, ChannelDiffersError, InvalidArgumentError or IoError.
@@ -163,7 +168,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
 
         Raises the errors of ``open`` and ``create``, except NoSuchChannelError and ChannelExistsError. Raises
         ChannelDiffersError, which names the first differing field, if the existing table does not match the options.
-        ``checked`` is compared only if it was given, and a table that has grown does not differ.
+        ``checked`` is compared only if it is given. The capacity of the existing table may be larger, because the table
+        may have grown.
         """
         path = table_path(name)
         description = describe_table(options, _identity)
@@ -188,6 +194,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         identity: Identity,
         replace: bool,
     ) -> Self:
+        """Makes the file, fills it, and returns the attached table. ``replace``: over an existing file of that name."""
         header, schema = description
         any_file_system = options.get("any_file_system", False)
         made: list[Self] = []
@@ -209,6 +216,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         return made[0]
 
     def _compare(self, wanted: TableHeader, with_checked: bool) -> None:
+        """Raises ChannelDiffersError, with the first differing field, if the table does not match ``wanted``."""
         for field in COMPARED:
             expected, actual = getattr(wanted, field), getattr(self.header, field)
             fits = actual >= expected if field == "capacity" else actual == expected  # it may have grown
@@ -219,10 +227,10 @@ class Table(TableBase, MutableMapping[Any, bytes]):
 
     @staticmethod
     def unlink(name: str | os.PathLike[str]) -> None:
-        """Removes a table's name. Attached processes keep working.
+        """Removes a table's name. Processes that have the table open keep working.
 
-        Raises NoSuchChannelError; AccessDeniedError; NotAChannelError if the file does not begin with the magic number
-        of tables, in which case nothing is removed.
+        Raises NoSuchChannelError, AccessDeniedError, or NotAChannelError. The latter means that the file does not begin
+        with the magic number of tables; nothing is removed then.
         """
         path = table_path(name)
         remove(path, lambda: successor(path, layout.SUCCESSOR_UNLINKED), TABLE_MAGIC)
@@ -230,14 +238,15 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     # Reading
 
     def entry(self, key: Key) -> Entry | None:
-        """Returns a handle of the key, which remembers where the key lies, or None if the key is absent."""
+        """Returns a handle that remembers where the key lies, so that later reads skip the search. Returns None if the
+        key is absent."""
         entry = Entry(self, key)
         return entry if entry.version else None
 
     def decode(self, key: Key) -> Any:
         """Returns a copy of the value as a typed message, or None if the key is absent. The table must have a schema.
 
-        Raises the errors of ``Message.decode`` if the value is not such a message.
+        Raises the errors of ``Message.decode`` if the value is not a message of that type.
         """
         value = self.get(key)
         return None if value is None else self.message.decode(value)
@@ -246,8 +255,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         return (key for key, _, _ in self._each())
 
     def _each(self) -> Iterator[tuple[Any, bytes, int]]:
-        """Yields keys, values and versions. A key that is there all the time is met once, whole; a key that is put or
-        removed meanwhile is met or not."""
+        """Yields (key, value, version). A key that is there all the time is yielded exactly once, with a value that is
+        not torn. A key that is put or removed meanwhile may or may not be yielded."""
         walk, cell = self._walk(), 0
         while cell >= 0:
             self._check_open()
@@ -255,20 +264,22 @@ class Table(TableBase, MutableMapping[Any, bytes]):
             yield from found
 
     def items(self) -> ItemsView[Any, bytes]:
-        """The keys with their values."""
+        """The keys with copies of their values. A key that is there during the whole iteration is yielded exactly once.
+        A key that is put or removed meanwhile may or may not be yielded."""
         return _Items(self)
 
     def values(self) -> ValuesView[bytes]:
-        """The values."""
+        """Copies of the values. The rules of ``items`` hold for the iteration."""
         return _Values(self)
 
     def keys(self) -> KeysView[Any]:
-        """The keys."""
+        """The keys. The rules of ``items`` hold for the iteration."""
         return KeysView(self)
 
     @property
     def version(self) -> int:
-        """The number of the last completed change of the table."""
+        """The number of the last completed change of the table. The version of a key, shifted right by one, is the
+        number of the key's last change."""
         return self._version_of(None)
 
     @property
@@ -288,7 +299,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
 
     @property
     def message(self) -> type[Message]:
-        """The class of the values, by the schema in the file. Raises InvalidArgumentError without a schema."""
+        """The message class of the values, made from the schema in the file. Raises InvalidArgumentError if the table
+        has no schema."""
         if self._message is None:
             from .sbe.schema import Schema
 
@@ -298,7 +310,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
             template = self.header.value_template
             found = [one for one in messages if template == one.TEMPLATE_ID]
             if not found:
-                raise InvalidArgumentError("message", f"the schema in the table has no template {template}")
+                raise InvalidArgumentError("message", f"the table's schema has no message with template id {template}")
             self._message = found[0]
         return self._message
 
@@ -309,9 +321,11 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     @overload
     def wait_changed(self, key: Key, version: int, /, *, timeout: float | None = None) -> int: ...
     def wait_changed(self, key: Any, version: int | None = None, /, *, timeout: float | None = None) -> int:
-        """``wait_changed(key, version)`` waits until the key has another version, and returns that, or 0 if the key is
-        gone. With version 0 it waits until the key is there. ``wait_changed(version)`` waits until any key has changed,
-        and returns the table's new ``version``.
+        """``wait_changed(key, version)`` waits until the version of the key differs from ``version``. It returns the
+        new one, or 0 if the key was removed. With version 0 it waits until the key is there.
+
+        ``wait_changed(version)`` waits until the ``version`` of the table differs, because any key was changed. It
+        returns the new one.
 
         Raises TimedOutError after ``timeout`` seconds (None: no limit), and ChannelReplacedError if another table has
         the name.
@@ -323,8 +337,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         return self._wait_changed(key, version, timeout)
 
     async def changed(self, key: Key | None = None, version: int | None = None, timeout: float | None = None) -> int:
-        """Like ``wait_changed`` of the key (None: of any key), in the running event loop (asyncio, uvloop or trio).
-        ``version`` None: the one that the key has now, so that this waits for its next change."""
+        """Async form of ``wait_changed``, for asyncio, uvloop or trio. ``key`` None waits for a change of any key.
+        ``version`` None means the present version, so that this waits for the next change."""
         give_up = time.monotonic() + check_timeout(timeout)
         wait = TableWait(self, key, self._version_of(key) if version is None else version)
         readable = Readable(wait.fileno(), "table")
@@ -342,8 +356,12 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     # Writing
 
     def writer(self, name: str = "", *, timeout: float | None = 0) -> TableWriter:
-        """Takes the place of the writer, and holds it until its ``close``. Waits up to ``timeout`` seconds (0: does not
-        wait; None: no limit) until it is free.
+        """Takes the writer's slot, and returns a TableWriter that holds the slot until its ``close``. Waits up to
+        ``timeout`` seconds (0: does not wait; None: no limit) until the slot is free.
+
+        The first writer after a reboot recovers the table, if need be. While the TableWriter is open, other processes
+        and other Table objects wait for the slot. Methods of this Table that change it raise BusyError; call those of
+        the TableWriter instead.
 
         Raises NoFreeSlotError (``kind`` is "writer"), which names the owner; AccessDeniedError if the table is
         read-only; NeedsRecoveryError; ChannelReplacedError; InvalidArgumentError for a name that is not valid.
@@ -353,7 +371,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         return self._writer(name, timeout)
 
     def _writer(self, name: str | None, timeout: float | None) -> TableWriter:
-        """``name`` None: for one change, without a name."""
+        """Opens a writer and remembers it for ``close``. ``name`` None: the writer serves one change and stores no
+        name."""
         self._check_single(name is not None)
         writer = TableWriter(self, name, check_timeout(timeout))
         self._writers.add(writer)
@@ -364,12 +383,14 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     @overload
     def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **values: Any) -> None: ...
     def update(self, key: Any = (), handler: Callable[[Any], object] | None = None, /, **values: Any) -> int | None:
-        """``update(key, handler)`` changes a value in place: ``handler`` gets a typed flyweight over a copy of the
-        value (a ``bytearray`` without a schema) and changes it, while the place of the writer is held. Returns the new
-        version. An exception puts nothing. Raises KeyError if the key is absent, and ViewAliveError if the handler
-        changes or closes this table.
+        """``update(key, handler)`` changes a value. ``handler`` gets a copy and changes it; then the copy is put. The
+        copy is a typed flyweight, or a ``bytearray`` if the table has no schema. The writer's slot is held meanwhile.
+        Returns the new version.
 
-        ``update(mapping)`` puts all its items, as of a ``dict``."""
+        If the handler raises, the value stays as it was. Raises KeyError if the key is absent, and ViewAliveError if
+        the handler changes or closes this table. ``timeout``: how many seconds to wait for the slot (None: no limit).
+
+        ``update(mapping)`` puts all items of the mapping, as ``dict.update`` does."""
         if handler is not None:
             with self._writer(None, values.pop("timeout", None)) as writer:
                 if values:
@@ -389,13 +410,15 @@ class Table(TableBase, MutableMapping[Any, bytes]):
             self.put_if_absent(key, default)
 
     def clear(self, timeout: float | None = None) -> int:  # type: ignore[override]
-        """Removes each key. Returns how many were removed."""
+        """Removes all keys, one after the other. Returns how many were removed. ``timeout``: how many seconds to wait
+        for the writer's slot (None: no limit)."""
         with self._writer(None, timeout) as writer:
             return writer.clear()
 
     def snapshot(self, path: str | os.PathLike[str]) -> int:
-        """Writes a whole copy of the table to ``path``: beside it first, synced, then renamed. Returns how many keys it
-        has. It is of one instant only if a ``TableWriter`` makes it.
+        """Writes a full copy of the table to a temporary file in the same folder, syncs it, and renames it to ``path``.
+        Returns how many keys the copy has. No value is torn, but values may be of different moments. Only
+        ``TableWriter.snapshot`` copies all values as of one moment.
 
         Raises InvalidArgumentError if ``path`` is the table's own, NoSpaceError, AccessDeniedError or IoError.
         """
@@ -403,15 +426,17 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         return copy_into(self, table_path(path))
 
     def grow(self, capacity: int, timeout: float | None = None) -> None:
-        """Puts a larger file in the place of this one, with all keys and their versions. Other processes follow it.
+        """Copies the table into a larger file, which gets the table's name. Keys keep their versions. Other processes
+        switch to the larger file at their next read, wait or change.
 
-        Raises InvalidArgumentError if ``capacity`` is below that of now, NoFreeSlotError, NoSpaceError or IoError.
+        ``timeout``: how many seconds to wait for the writer's slot (None: no limit). Raises InvalidArgumentError if
+        ``capacity`` is below the present capacity, NoFreeSlotError, NoSpaceError or IoError.
         """
         with self._writer(None, timeout) as writer:
             writer.grow(capacity)
 
     def sync(self) -> None:
-        """Writes to the disk what was changed. Raises IoError."""
+        """Writes all changes to the disk. Raises IoError, and AccessDeniedError if the table is read-only."""
         self._check_writable()
         try:
             os.fsync(self._file.fileno())
@@ -419,11 +444,14 @@ class Table(TableBase, MutableMapping[Any, bytes]):
             raise failed("fsync", error, self.path) from error
 
     def close(self, sync: bool = False) -> None:
-        """Closes the table and the writers made from it, and ends their waits. Closing twice does nothing. ``sync``:
-        writes everything to the disk first, and marks the table clean, so that it needs no recovery after another boot.
-        While another process has the place of the writer, it only writes: that process closes last.
+        """Closes the table and the writers made from it, and ends their waits. Closing twice does nothing.
 
-        Raises ViewAliveError in the handler of an ``update`` of this table, and IoError."""
+        ``sync``: first writes all changes to the disk, and marks the table clean, so that it needs no recovery after a
+        reboot. If another process holds the writer's slot, this call syncs but does not mark the table clean; a synced
+        close by that process does.
+
+        Raises ViewAliveError inside the handler of an ``update`` of this table. With ``sync`` also raises IoError, and
+        AccessDeniedError if the table is read-only."""
         if self.closed and not self._forked:
             return
         self._check_handler()
@@ -436,6 +464,7 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         self._file.close()
 
     def _close_synced(self) -> None:
+        """Syncs, and marks the table clean if this process has or gets the writer's slot; otherwise only syncs."""
         for writer in list(self._writers):
             if not writer.closed:
                 writer.close(sync=True)
@@ -448,7 +477,8 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         writer.close(sync=True)
 
     def stats(self) -> TableStats:
-        """What the table holds now (spec/api.md). Takes no lock and writes nothing. Works before a recovery, too."""
+        """What the table holds now (spec/api.md). Takes no lock and writes nothing. Also works for a table that needs
+        recovery."""
         self._check_open()
         self._follow()
         return TableStats.of(self)
@@ -456,18 +486,21 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     # Typed values as arrays
 
     def to_numpy(self) -> NDArray[numpy.void]:
-        """Returns all values as a structured array with the fields ``key``, ``version`` and ``value``, whose dtype is
-        that of the message (``message.dtype``). The table must have a schema, and a message of fixed size.
+        """Returns all values as a structured array of shape (number of keys,), with the fields ``key``, ``version`` and
+        ``value``. The dtype of ``value`` is ``message.dtype``. The dtype of ``key`` is int64 for integers, U for text,
+        and S for bytes; U and S drop zeros at the end.
 
-        Text and bytes keys are of the dtypes U and S, which drop zeros at the end.
+        The table must have a schema, and a message of fixed size. Raises InvalidArgumentError if it has none, or if a
+        value was written with an older schema version that has fewer fields.
         """
         from .table_arrays import to_numpy
 
         return to_numpy(self)
 
     def to_pandas(self) -> Any:
-        """Returns all values as a ``pandas.DataFrame`` with the keys as its index, and a column for each field; those
-        of a composite are ``name.field``. The table must have a schema, and a message of fixed size."""
+        """Returns all values as a ``pandas.DataFrame`` with the keys as its index. It has the column ``version``, and a
+        column for each field of the message. A field of a composite has a column named ``composite.field``. The table
+        must have a schema, and a message of fixed size; see ``to_numpy`` for the errors."""
         from .table_arrays import to_pandas
 
         return to_pandas(self)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def to_numpy(table: Table) -> NDArray[numpy.void]:
+    """See ``Table.to_numpy``."""
     numpy = load_numpy()
     message = table.message
     records = fixed_records_of(message)
@@ -41,6 +42,7 @@ def to_numpy(table: Table) -> NDArray[numpy.void]:
 
 
 def to_pandas(table: Table) -> Any:
+    """See ``Table.to_pandas``."""
     try:
         pandas: Any = importlib.import_module("pandas")
     except ModuleNotFoundError as error:
@@ -51,6 +53,7 @@ def to_pandas(table: Table) -> Any:
     columns: dict[str, Any] = {"version": rows["version"]}
 
     def add(name: str, values: Any) -> None:
+        """Adds a column; of a composite, a column for each of its fields."""
         if values.dtype.names is None:
             columns[name] = values if values.ndim == 1 else list(values)
             return

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attached table does beside reading and writing: it follows a grown file, and is recovered after another
-boot (spec/table.md 7, 9)."""
+"""The base class of ``Table``: switches to the larger file when a table has grown, and recovers a table after a reboot
+(spec/table.md 7, 9)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Progress = Callable[[int, int], object]
 
 
 class TableBase(_core.Table):
-    """The base of ``Table``."""
+    """The part of ``Table`` that deals with its file."""
 
     header: TableHeader
-    """The checked header of the file: dimensions and offsets."""
+    """The file's header: dimensions and offsets. Its values were checked."""
     path: str
     """The absolute path of the file."""
     _pid: int
@@ -91,81 +91,89 @@ class TableBase(_core.Table):
         return self.header.table_id
 
     def _walk(self) -> TableWalk:
-        """Begins a walk over all cells. ClosedError, NeedsRecoveryError."""
-        self._version_of(None)  # checks that it can be read, and follows a grown file
+        """Returns a walk over all cells of the present file. Raises ClosedError or NeedsRecoveryError."""
+        self._version_of(None)  # checks that the table can be read, and switches to a grown file
         return TableWalk(self)
 
     def _check_boot(self) -> None:
-        """Checks that the table is whole in this boot (spec/table.md 9). NeedsRecoveryError."""
+        """Raises NeedsRecoveryError if the table needs recovery (spec/table.md 9)."""
         if not self._is_whole():
             raise NeedsRecoveryError(self.path, self.header.checked)
-        self._memory.fence()  # pairs with that of _renew_boot
+        self._memory.fence()  # pairs with the fence in _renew_boot
         self._ready = True
 
     def _is_whole(self) -> bool:
+        """Whether the table needs no recovery: it has the id of this boot, or ``clean`` is 1."""
         at = CONTROL
         boot = self._this_boot()
 
         def is_ours() -> bool:
             return self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) == boot
 
-        # A writer of this boot stores the boot id before it clears `clean`, so it is looked at again.
+        # A writer stores this boot's id before it clears `clean`. If it does both between the first two looks, the
+        # third one finds this boot's id.
         return is_ours() or self._memory.load32(at + layout.TABLE_CONTROL_CLEAN) == 1 or is_ours()
 
     def _this_boot(self) -> bytes:
+        """The id of the present boot."""
         try:
             return self._identity.this_boot().bytes
         except OSError as error:
             raise failed("open", error, str(error.filename)) from error
 
     def _renew_boot(self) -> None:
-        """Take 2 of spec/table.md 5.1: recovers the table after another boot, and clears ``clean``. The caller has the
-        slot. NeedsRecoveryError, IoError."""
+        """Take 2 of spec/table.md 5.1: recovers the table after a reboot, and clears ``clean``. The caller holds the
+        writer's slot. Raises NeedsRecoveryError or IoError."""
         boot, at, damaged = self._this_boot(), CONTROL, 0
         if self._memory.read(at + layout.TABLE_CONTROL_BOOT_ID, 16) != boot:
             if not self._is_whole():
                 if not self.header.checked:
                     raise NeedsRecoveryError(self.path, False)
                 damaged = self._recover(self._progress)
-            self._memory.fence()  # last; pairs with that of _check_boot
+            self._memory.fence()  # the boot id comes last; pairs with the fence in _check_boot
             self._memory.write(at + layout.TABLE_CONTROL_BOOT_ID, boot)
         if self._memory.load32(at + layout.TABLE_CONTROL_CLEAN):
             self._set_clean(False)
         self._renewed = True
         if damaged:
             warnings.warn(
-                f"the table at {self.path} was recovered after another boot: {damaged} of {self.header.cells} cells "
-                "had no whole value",
+                f"the table at {self.path} was recovered after a reboot: {damaged} of {self.header.cells} cells "
+                "had only torn values, and their keys are lost",
                 RuntimeWarning,
                 stacklevel=2,
             )
 
     def _follow(self) -> None:
-        """Follows the file to a grown one that has its name now (spec/table.md 7). A read goes on in a replaced one."""
+        """Switches to the file that has the name now if it is the grown table (spec/table.md 7). If another table has
+        the name, stays in the old file, because reads go on there, and stores the other's id in ``_replaced``."""
         if self._replaced is None and self._has_no_name():
             self._look_at_name()
 
     def _has_no_name(self) -> bool:
+        """Whether the file has lost its name: it was replaced, grown or unlinked."""
         with contextlib.suppress(OSError):
             return os.fstat(self._file.fileno()).st_nlink == 0
         return False
 
     def _check_replaced(self) -> None:
-        """Follows the file; raises ChannelReplacedError if another table has the name now (spec/channel.md 6.13)."""
+        """Switches to a grown file. Raises ChannelReplacedError if another table has the name now (spec/channel.md
+        6.13)."""
         self._replaced = None
         self._follow()
         if self._replaced is not None:
             raise ChannelReplacedError(self.path, self._replaced)
 
     def _settle_successor(self) -> None:
-        """What the slot's new owner does if ``successor`` is not 0: follows the file, or raises ChannelReplacedError.
-        The hint is wrong if the file still has its name: the process of a ``grow`` was killed before its rename."""
+        """Called by the slot's new owner if ``successor`` is not 0. Switches to a grown file, or raises
+        ChannelReplacedError. If the file still has its name, the process of a ``grow`` was killed before its rename:
+        then the hint is wrong, and 0 is stored."""
         memory = self._memory
         self._check_replaced()
         if memory is self._memory and not self._has_no_name():
             memory.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
 
     def _look_at_name(self) -> None:
+        """Opens the file that has the name now, and switches to it or sets ``_replaced``. Ignores errors."""
         try:
             file = open_file(self.path, self._read_only)
         except (FlyringError, OSError):
@@ -182,7 +190,7 @@ class TableBase(_core.Table):
         file.close()
 
     def _adopt(self, file: File, header: TableHeader) -> None:
-        """Uses another file from now on."""
+        """Switches to ``file``, which the table owns from now on. Closes the old file."""
         old_file, old_memory = self._file, self._memory
         memory = Memory(file, header.sections_end, not self._read_only, self.path)
         self._attach(file, memory, header.shape)
@@ -191,15 +199,17 @@ class TableBase(_core.Table):
         old_file.close()
 
     def _raise_no_free_slot(self) -> None:
+        """Raises NoFreeSlotError, which names the last TableWriter that held the slot."""
         fields = read_slot(self._memory, SLOT)
         owner = SlotOwner(0, fields.name if fields else "", fields.pid if fields else 0)
-        label = f" {owner.name!r}" if owner.name else ""
+        label = repr(owner.name) if owner.name else "without a name"
+        last = f"the last TableWriter was {label} (pid {owner.pid}); " if owner.pid else ""
         raise NoFreeSlotError(
             "writer",
             1,
             (owner,),
-            f"the table at {self.path} has a writer: the last one with a name is{label} (pid {owner.pid}); "
-            "wait longer, or close it there",
+            f"the writer's slot of the table at {self.path} is taken; {last}"
+            "wait longer, close that writer, or kill its process if it is stopped",
         )
 
     # State
@@ -215,12 +225,12 @@ class TableBase(_core.Table):
     def _check_writable(self) -> None:
         self._check_open()
         if self._read_only:
-            raise AccessDeniedError(self.path, "the table was opened for reading only")
+            raise AccessDeniedError(self.path, "the table was opened for reading only; open it for writing")
 
 
 class TableWalk(_core.Table):
-    """One file of a table, for a walk over its cells. It does not follow a grown file, whose cells have other numbers:
-    what lies in the old one is what was there when the table grew."""
+    """One file of a table, for a walk over its cells. If the table grows, the walk stays in the old file, because cells
+    have other numbers in the grown one. The old file keeps what the table held when it grew."""
 
     _table: TableBase
 
@@ -234,7 +244,8 @@ class TableWalk(_core.Table):
         pass
 
     def scan(self, cell: int) -> tuple[int, list[tuple[Any, bytes, int]]]:
-        """Returns the first cell behind the next ones (-1: the end), and their keys, values and versions."""
+        """Reads some cells from ``cell`` on. Returns the cell to go on with (-1: the end), and a list of (key, value,
+        version)."""
         with self._counted():
             return self._scan(cell)
 
@@ -248,7 +259,7 @@ class TableWalk(_core.Table):
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
-        """A read that was busy counts in the table."""
+        """Counts a BusyError of the walk in ``Table.stats``."""
         try:
             yield
         except BusyError:

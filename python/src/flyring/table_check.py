@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the structures of a table, and says which rule of spec/table.md is broken, and where."""
+"""Checks the words of a table against spec/table.md, and says which rule is broken, and where."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Walk:
-    """One look at all words of a table, while no process writes."""
+    """Reads the words of a table, while no process writes."""
 
     def __init__(self, header: TableHeader, memory: Memory) -> None:
         self.header, self.memory = header, memory
@@ -26,6 +26,7 @@ class Walk:
         self.fresh = memory.load32(CONTROL + layout.TABLE_CONTROL_FRESH) & 0xFFFFFFFF
 
     def word(self, offset: int) -> int:
+        """A word of 64 bits of the control section."""
         return self.memory.load64(CONTROL + offset)
 
     def is_usable(self, cell: int) -> bool:
@@ -33,14 +34,17 @@ class Walk:
         return cell * stride // layout.TABLE_PIECE == ((cell + 1) * stride - 1) // layout.TABLE_PIECE
 
     def index(self, copy: int) -> tuple[int, ...]:
+        """All entries of copy 0 or 1 of the index."""
         entries = self.header.entries
         at = self.header.index_offset + copy * self.header.index_stride
         return struct.unpack(f"<{entries}Q", self.memory.read(at, 8 * entries))
 
     def at(self, cell: int) -> int:
+        """The offset of a cell in the file."""
         return self.header.cells_offset + cell * self.header.cell_stride
 
     def body(self, cell: int, number: int) -> int:
+        """The offset of body 0 or 1 of a cell in the file."""
         return self.at(cell) + self.header.body_offset + number * self.header.body_stride
 
     def version(self, cell: int) -> int:
@@ -50,23 +54,25 @@ class Walk:
         return self.memory.load64(self.body(cell, number) + layout.TABLE_BODY_SEQ)
 
     def length(self, cell: int) -> int:
-        """The length of the value of the cell's version; -1: it is not live."""
+        """The length of the cell's present value; -1: the cell holds no key."""
         version = self.version(cell)
         if version <= 0:
             return layout.TABLE_REMOVED
         return self.memory.load32(self.body(cell, version & 1) + layout.TABLE_BODY_LENGTH)
 
     def key(self, cell: int) -> bytes | None:
+        """The key in the cell; None if its length is not valid."""
         length = self.memory.load32(self.at(cell) + layout.TABLE_CELL_KEY_LENGTH)
         if not 0 <= length <= self.header.key_bytes:
             return None
         return self.memory.read(self.at(cell) + layout.TABLE_CELL_KEY, length)
 
     def entry_of(self, cell: int, key: bytes) -> int:
+        """The entry of the index that leads from this key to this cell."""
         return (xxhash64(key) >> 32) << 32 | (cell + 1)
 
     def places(self, index: tuple[int, ...], entry: int) -> list[int]:
-        """Where a search meets this entry."""
+        """The places in ``index`` at which a search for the key of ``entry`` finds this entry."""
         entries, found = self.header.entries, []
         at = (entry >> 32) * entries >> 32
         for _ in range(entries):
@@ -78,7 +84,7 @@ class Walk:
         return found
 
     def free(self) -> tuple[list[int], str]:
-        """The cells on the stack, and what is wrong with it."""
+        """The cells on the stack of free cells, and what is wrong with the stack; empty if nothing is."""
         cells: list[int] = []
         seen, top = set(), self.top
         while top:
@@ -94,7 +100,7 @@ class Walk:
 
 
 def broken_rules(table: Table) -> Iterator[str]:
-    """Yields what is broken. The caller holds the writer's slot, or no process writes."""
+    """Yields a sentence for each broken rule. The caller holds the writer's slot, or no process writes."""
     walk = Walk(table.header, table._memory)
     header = table.header
     index = walk.index(walk.copy)
@@ -147,6 +153,7 @@ def broken_rules(table: Table) -> Iterator[str]:
 
 
 def cell_rules(walk: Walk, cell: int, version: int, length: int, key: bytes | None, stamp: int) -> Iterator[str]:
+    """Yields a sentence for each rule that a cell breaks on its own."""
     header, memory = walk.header, walk.memory
     if version >> 1 > stamp:
         yield f"the version of cell {cell} is of change {version >> 1}, but stamp is {stamp} (section 3)"
@@ -171,6 +178,7 @@ def cell_rules(walk: Walk, cell: int, version: int, length: int, key: bytes | No
 
 
 def body_crc(key: bytes, seq: int, length: int, value: bytes) -> int:
+    """The CRC-32C that a body must have (spec/table.md 9)."""
     from ._core import crc32c
 
     return crc32c(struct.pack("<i", len(key)) + key + struct.pack("<qi", seq, length) + value)

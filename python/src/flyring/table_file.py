@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of tables: their first bytes, copies for ``snapshot`` and ``grow``, successors (spec/table.md 2, 7)."""
+"""Makes table files: fills new ones, copies them for ``snapshot`` and ``grow``, and tells the processes that use a file
+that its name changes (spec/table.md 2, 7)."""
 
 from __future__ import annotations
 
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
     from .table import Table
     from .table_base import TableWalk
 
+# The numbers of these file systems in ``statfs``.
 TMPFS, RAMFS = 0x01021994, 0x858458F6
+# Offsets in the file: of the control section, and of the writer's slot.
 CONTROL = layout.HEADER_LENGTH
 SLOT = CONTROL + layout.TABLE_CONTROL_SLOT
 
 
 def is_checked(file: File) -> bool:
-    """Whether a new table on this file system is checked, unless the caller says so: not in memory."""
+    """The default of ``checked``. False on a file system in memory (tmpfs, ramfs), which does not outlast a power loss;
+    else True."""
     return file_system_type(file.fileno()) not in (TMPFS, RAMFS)
 
 
 def fill_in(file: File, header: TableHeader, schema: bytes, identity: Identity, checked: bool) -> TableHeader:
-    """Writes all bytes of a new table's file that are not zero. Returns the header with ``checked``."""
+    """Writes header, boot id and schema into a new table's file, in which all other bytes are zero. Returns the header
+    with ``checked`` set."""
     header = replace(header, checked=checked)
     for offset, data in (
         (0, header.pack()),
@@ -47,7 +52,8 @@ def fill_in(file: File, header: TableHeader, schema: bytes, identity: Identity, 
 
 
 def copy_into(table: Table, path: str) -> int:
-    """Writes a snapshot. Returns how many keys it has. InvalidArgumentError if the table itself has this path."""
+    """Writes a snapshot to ``path``. Returns how many keys it has. Raises InvalidArgumentError if the table itself has
+    this path."""
     there = table_at(path)
     if there is not None and there.table_id == table.id:
         raise InvalidArgumentError("path", "it is the table itself; give the copy another name")
@@ -64,12 +70,14 @@ def copy_into(table: Table, path: str) -> int:
 
 
 def copy_cells(table: Table, walk: TableWalk, file: File, header: TableHeader, path: str, clean: bool) -> int:
-    """Copies all keys, values and versions into a new file. Returns how many."""
+    """Copies all keys, values and versions into a new file. ``clean``: marks that table clean. Returns how many keys
+    were copied."""
     memory = Memory(file, header.sections_end, True, path)
     try:
         to = _core.Table(file, memory, header.shape, path, False, True)
         walk.copy(to)
         stamp, changed = CONTROL + layout.TABLE_CONTROL_STAMP, CONTROL + layout.TABLE_CONTROL_CHANGED
+        # The stamp of the source, read after the walk; at least that of each copied version, and never too large.
         latest = max(memory.load64(stamp), min(table._memory.load64(stamp), layout.MAX_POSITION))
         memory.store64(stamp, latest)
         memory.store64(changed, latest)
@@ -85,8 +93,9 @@ def copy_cells(table: Table, walk: TableWalk, file: File, header: TableHeader, p
 def larger_file(
     table: Table, capacity: int, with_file: Callable[[File, TableHeader], None]
 ) -> tuple[File, TableHeader]:
-    """Makes a larger file in the place of the table's, whose slot the caller holds (spec/table.md 7, grow).
-    ``with_file`` is called when the file is on the disk, before it gets the name. Returns the file and its header."""
+    """Copies the table into a larger file, and gives that file the table's name (spec/table.md 7, grow). The caller
+    holds the writer's slot. ``with_file(file, header)`` is called when the copy is synced, before it gets the name.
+    Returns the new file and its header."""
     header, old = replace(table.header, capacity=capacity, longer=0), table._memory
     walk = table._walk()
     made: list[tuple[File, TableHeader]] = []
@@ -103,25 +112,27 @@ def larger_file(
 
 
 def table_at(path: str) -> TableHeader | None:
-    """Returns the header of the table that has this path; None if there is no whole table."""
+    """Returns the header of the table that has this path; None if there is no valid table."""
     with contextlib.suppress(FlyringError, OSError), contextlib.closing(open_file(path, True)) as file:
         return header_of(file, path, TableHeader.parse)
     return None
 
 
 def mode_of(table: Table) -> int:
+    """The permission bits of the table's file."""
     return os.fstat(table._file.fileno()).st_mode & 0o777
 
 
 def same_but_larger(old: TableHeader, new: TableHeader) -> bool:
-    """Whether the new file is the old one, grown."""
+    """Whether the new file is the grown copy of the old one: only the capacity differs."""
     return new == replace(old, capacity=new.capacity, longer=new.longer)
 
 
 @contextlib.contextmanager
 def successor(path: str, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None]:
-    """Gives the ``successor`` hint to those who use the table at ``path``, whose name changes within the block
-    (spec/channel.md 3.2). Ignores errors, because this is only a hint."""
+    """Tells the processes that have the table at ``path`` open that its name changes. The caller renames or removes the
+    file within the block. ``what`` is the value for ``successor`` (spec/channel.md 3.2). Does nothing if there is no
+    valid table, and ignores its own errors, because this is only a hint."""
     old: Memory | None = None
     with contextlib.suppress(FlyringError, OSError, ValueError):
         file = open_file(path)
@@ -142,11 +153,12 @@ def successor(path: str, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None
 
 @contextlib.contextmanager
 def hint(old: Memory, what: int = layout.SUCCESSOR_REPLACED) -> Iterator[None]:
-    """Stores ``successor`` before the name of a file changes, and wakes those who wait for any change after that."""
+    """Stores ``successor`` in the old file, runs the block, and stores it again. Then wakes the processes that wait for
+    a change of any key, or for an absent key."""
     old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
     try:
         yield
     finally:
-        # Once more: a process that took the slot meanwhile found the old name, and stored 0 (spec/table.md 7).
+        # Again: a process that took the slot within the block found the old name, and stored 0 (spec/table.md 7).
         old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, what)
         old.wake_all(CONTROL + layout.TABLE_CONTROL_DATA_SEQUENCE)

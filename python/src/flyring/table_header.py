@@ -56,16 +56,19 @@ class TableOptions(TypedDict, total=False):
     wake: bool
     """With False, changes that are made through this table do not wake sleeping processes (True)."""
     recovery_progress: Callable[[int, int], object]
-    """Called with the numbers of cells checked and of all cells, while a writer recovers the table (none)."""
+    """A function ``f(checked, total)``. It is called with numbers of cells while a change through this table recovers
+    it after a reboot (none)."""
 
 
 def up_to(length: int, alignment: int) -> int:
+    """Rounds up to a multiple of ``alignment``."""
     return -(-length // alignment) * alignment
 
 
 @dataclass(frozen=True)
 class TableHeader:
-    """The dimensions of a table; all offsets in the file follow from them."""
+    """The header of a table: its dimensions, from which all offsets in the file follow. Lengths and offsets are in
+    bytes."""
 
     key_type: KeyType
     key_bytes: int
@@ -81,7 +84,7 @@ class TableHeader:
     minor: int = layout.MINOR
     optional_features: int = 0
     longer: int = 0
-    """How many bytes a newer minor version has put behind the schema."""
+    """How many bytes follow the schema: a newer minor version of the layout may have put them there."""
 
     header_length = layout.HEADER_LENGTH
     control_offset = layout.HEADER_LENGTH
@@ -94,6 +97,7 @@ class TableHeader:
 
     @property
     def body_stride(self) -> int:
+        """The distance from body 0 to body 1 in a cell."""
         return up_to(layout.TABLE_BODY_VALUE + self.value_bytes, layout.TABLE_BODY_ALIGNMENT)
 
     @property
@@ -102,22 +106,25 @@ class TableHeader:
 
     @property
     def cells(self) -> int:
-        """The number of places for cells: ``capacity``, and those that cross a multiple of 1 GiB (spec/table.md 2)."""
+        """How many cells the file has room for: ``capacity``, and those that are never used because they cross a
+        multiple of 1 GiB (spec/table.md 2)."""
         period = self.cell_stride // math.gcd(self.cell_stride, layout.TABLE_PIECE)
         cells = 0
         more = self.capacity
         while cells != more:
             cells = more
             borders = (cells * self.cell_stride - 1) // layout.TABLE_PIECE
-            more = self.capacity + borders - borders // period  # a border that a cell begins at is not crossed
+            more = self.capacity + borders - borders // period  # no cell crosses a border that a cell begins at
         return cells
 
     @property
     def entries(self) -> int:
+        """The number of entries of one copy of the index."""
         return max(layout.TABLE_MIN_ENTRIES, up_to(self.capacity + self.capacity // 2, 8))
 
     @property
     def index_stride(self) -> int:
+        """The distance from copy 0 to copy 1 of the index."""
         return pages(8 * self.entries)
 
     @property
@@ -130,6 +137,7 @@ class TableHeader:
 
     @property
     def sections_end(self) -> int:
+        """Where the last section that this version knows ends."""
         return pages(self.schema_offset + self.schema_length)
 
     @property
@@ -150,6 +158,7 @@ class TableHeader:
         )
 
     def pack(self) -> bytes:
+        """The header page of the file: 4096 bytes."""
         page = bytearray(layout.HEADER_LENGTH)
         page[: len(TABLE_MAGIC)] = TABLE_MAGIC
         put = struct.pack_into
@@ -171,7 +180,8 @@ class TableHeader:
         """Checks the header in the order of spec/channel.md 3.3. ``page``: the first 4096 bytes of the file, or fewer
         if the file is shorter. ``size``: the size of the file.
 
-        NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (for the first invalid field).
+        Raises NotAChannelError, TruncatedError, VersionTooNewError, or CorruptHeaderError (for the first invalid
+        field).
         """
         file_length = check_page(page, size, path, TABLE_MAGIC, supported=0)
         values = {name: struct.unpack_from("<i" if n == 4 else "<q", page, at)[0] for at, n, name in FIELDS}
@@ -216,7 +226,7 @@ class TableHeader:
         return replace(header, longer=file_length - header.sections_end)
 
 
-# Offset, size and name of header_length and of the fields behind created_at, in the order in which they are checked.
+# Offset, size and name of header_length and of the fields after created_at, in the order in which they are checked.
 FIELDS: tuple[tuple[int, int, str], ...] = (
     (layout.TABLE_HEADER_HEADER_LENGTH, 4, "header_length"),
     (layout.TABLE_HEADER_KEY_TYPE, 4, "key_type"),
@@ -237,14 +247,15 @@ FIELDS: tuple[tuple[int, int, str], ...] = (
     (layout.TABLE_HEADER_SCHEMA_VERSION, 4, "schema_version"),
     (layout.TABLE_HEADER_VALUE_TEMPLATE, 4, "value_template"),
 )
+# The fields that follow from the others; ``parse`` compares them with the properties of these names.
 COMPUTED = ("cells", "cell_stride", "entries") + tuple(
     field for _, _, field in FIELDS if field.endswith("_offset") or field == "index_stride"
 )
 
 
 def describe_table(options: TableOptions, identity: Identity) -> tuple[TableHeader, bytes]:
-    """Returns the header for these options, and the schema's bytes. ``checked`` is False unless it was given. Raises
-    InvalidArgumentError."""
+    """Returns the header for these options, and the schema's bytes. If ``checked`` was not given, it is False in the
+    header: the file system decides later. Raises InvalidArgumentError, and TypeError for an unknown option."""
     unknown = set(options) - TableOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"there is no option {sorted(unknown)}")
@@ -288,7 +299,7 @@ def describe_table(options: TableOptions, identity: Identity) -> tuple[TableHead
 
 
 def message_of(options: TableOptions) -> type[Message] | None:
-    """Returns the class of the values. InvalidArgumentError."""
+    """Returns the message class of the values, or None without a schema. Raises InvalidArgumentError."""
     schema, name = options.get("schema"), options.get("message")
     if schema is None:
         if name is not None:
@@ -301,6 +312,6 @@ def message_of(options: TableOptions) -> type[Message] | None:
 
 
 def fixed_length(message: type[Message]) -> int | None:
-    """Returns the length of each such message with its header, or None if the message has groups or data."""
+    """Returns the length in bytes of such a message with its header, or None if the message has groups or data."""
     parts = [field for field in message.FIELDS.values() if field.kind in ("group", "data")]
     return None if parts else message.SCHEMA.model.header.encoded_length + message.BLOCK_LENGTH

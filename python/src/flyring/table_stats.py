@@ -41,26 +41,28 @@ class TableStats:
     writing: bool
     """Whether a process has the writer's slot."""
     closed: bool
-    """Whether the last writer that held the slot has closed, and no change was made since."""
+    """Whether the last TableWriter has closed, and no process has taken the slot since."""
     unfinished: bool
-    """Whether a writer has died within a change, which the next writer finishes."""
+    """Whether a process died during a change. The next writer completes the change."""
     writer: str
-    """The name of the last writer that held the slot; may be empty. A single change has no name."""
+    """The name of the last TableWriter; may be empty. Changes without a TableWriter store no name."""
     pid: int
+    """The id of the process of that TableWriter."""
     attached_at: int
-    """When that writer took the slot, in ns since 1970; 0: never."""
+    """When that TableWriter took the slot, in ns since 1970-01-01 UTC; 0: there was none."""
     epoch: int
-    """How often the slot was taken."""
+    """How often the writer's slot was taken."""
     successor: int
     """1: another file has the table's name. 2: the name was removed. 0: neither."""
     needs_recovery: bool
-    """Whether the table is of another boot, and a writer must mend it before it can be read."""
+    """Whether the table was last written before a reboot, and not closed with ``sync``. A writer must recover it before
+    it can be read."""
     clean: bool
-    """Whether nothing was changed since a synced close."""
+    """Whether nothing was changed since a close with ``sync``."""
     damaged: int
-    """Cells that the last recovery found without a whole value although they had one."""
+    """How many cells had only torn values in the last recovery. Their keys are lost."""
     busy: int
-    """Reads through this object that were refused as busy."""
+    """How many reads through this object raised BusyError."""
 
     @classmethod
     def of(cls, table: Table) -> Self:
@@ -68,7 +70,8 @@ class TableStats:
 
     @classmethod
     def read(cls, path: str, header: TableHeader, file: File, memory: Memory, boot: bytes, busy: int = 0) -> Self:
-        """``memory``: at least header and control section. ``boot``: the id of this boot."""
+        """Reads the statistics from a mapped file. ``memory``: at least header and control section. ``boot``: the id of
+        the present boot."""
 
         def word(offset: int) -> int:
             return memory.load64_plain(CONTROL + offset)

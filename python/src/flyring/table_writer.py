@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TableWriter and Entry: the one writer of a table, and a key's handle (spec/api.md, Table)."""
+"""TableWriter, which holds the writer's slot of a table, and Entry, a handle of a key (spec/api.md, Table)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from . import _core, layout
 from ._core import File, Memory
 from .closing import Closing
-from .errors import ClosedError, FlyringError, InvalidArgumentError, SlotLostError
+from .errors import ClosedError, FlyringError, InvalidArgumentError, NoSuchChannelError, SlotLostError
 from .slots import CHANGING, name_at
 from .system import failed, new_lock
 from .table_file import CONTROL, SLOT, copy_into, larger_file
@@ -21,14 +21,14 @@ from .table_header import TableHeader
 if TYPE_CHECKING:
     from .table import Key, Table
 
-RETRY = 0.001  # s: between two tries (spec/table.md 5.1, take 1)
+RETRY = 0.001  # s: between two tries to lock the slot (spec/table.md 5.1, take 1)
 
 
 class TableWriter(_core.TableWriter, Closing):
-    """The writer of a table, which holds its place until ``close``. Made by ``Table.writer``.
+    """The writer of a table: holds the writer's slot until ``close``. Made by ``Table.writer``.
 
-    A writer is a context manager: leaving the ``with`` block closes it. All methods raise ClosedError after ``close``
-    and in a forked child, and SlotLostError if the place was taken away.
+    A writer is a context manager: leaving the ``with`` block closes it. All methods except ``close`` raise ClosedError
+    after ``close`` and in a forked child, and SlotLostError if another writer has taken the slot.
     """
 
     __slots__ = ("__weakref__", "_lock", "_name", "_table")
@@ -38,7 +38,8 @@ class TableWriter(_core.TableWriter, Closing):
     _table: Table
 
     def __new__(cls, table: Table, name: str | None, patience: float) -> Self:
-        """Internal: use ``Table.writer``. ``name`` None: for one change."""
+        """Internal: use ``Table.writer``. ``patience``: how many seconds to wait for the slot. ``name`` None: the
+        writer serves one change and stores no name."""
         lock = take_lock(table, patience)
         try:
             self = super().__new__(cls, table, lock)
@@ -50,7 +51,8 @@ class TableWriter(_core.TableWriter, Closing):
         return self
 
     def _occupy(self, writer: _core.TableWriter, memory: Memory) -> None:
-        """Take 3 and 4 of spec/table.md 5.1, and the slot's fields (spec/channel.md 5.2, 4)."""
+        """Take 3 and 4 of spec/table.md 5.1, for a process that has locked the slot. A writer that serves more than one
+        change also stores the slot's fields (spec/channel.md 5.2, 4)."""
         if self._name is None:
             writer._take(False)
             return
@@ -77,7 +79,7 @@ class TableWriter(_core.TableWriter, Closing):
 
     @property
     def table(self) -> Table:
-        """The table that this writes."""
+        """The table that this writer changes."""
         return self._table
 
     def get(self, key: Key) -> bytes | None:
@@ -92,15 +94,18 @@ class TableWriter(_core.TableWriter, Closing):
         return value
 
     def entry(self, key: Key) -> Entry | None:
-        """Returns a handle of the key that also puts, or None if the key is absent."""
+        """Returns a handle of the key that can also put and update, or None if the key is absent. The handle puts as
+        long as this writer is open."""
         self._check()
         entry = Entry(self._table, key, self)
         return entry if entry.version else None
 
     def update(self, key: Key, handler: Callable[[Any], object]) -> int:
-        """Changes a value in place: ``handler`` gets a typed flyweight over a copy of the value (a ``bytearray``
-        without a schema) and changes it. Returns the new version. An exception puts nothing. Raises KeyError if the key
-        is absent."""
+        """Changes a value. ``handler`` gets a copy and changes it; then the copy is put. The copy is a typed flyweight,
+        or a ``bytearray`` if the table has no schema. Returns the new version.
+
+        If the handler raises, the value stays as it was. Raises KeyError if the key is absent, and ViewAliveError if
+        the handler changes or closes the table."""
         self._check()
         table, buffer = self._table, bytearray(self[key])
         if not table._schema_bytes:
@@ -111,7 +116,7 @@ class TableWriter(_core.TableWriter, Closing):
         return self.put(key, buffer)
 
     def clear(self) -> int:
-        """Removes each key. Returns how many were removed."""
+        """Removes all keys, one after the other. Returns how many were removed."""
         cell = removed = 0
         while cell >= 0:
             cell, some = self._clear(cell)
@@ -119,28 +124,33 @@ class TableWriter(_core.TableWriter, Closing):
         return removed
 
     def snapshot(self, path: str | os.PathLike[str]) -> int:
-        """Writes a whole copy of the table as it is now to ``path``; see ``Table.snapshot``."""
+        """Writes a full copy of the table to ``path``, with all values as of one moment. Returns how many keys it has.
+        See ``Table.snapshot``."""
         from .system import table_path
 
         self._check()
         return copy_into(self._table, table_path(path))
 
     def grow(self, capacity: int) -> None:
-        """Puts a larger file in the place of the table's; see ``Table.grow``. This writer goes on in it. If it fails
-        when the larger file has the name already, this writer is closed."""
+        """Copies the table into a larger file, which gets the table's name; see ``Table.grow``. This writer goes on in
+        the larger file. If an error occurs when the larger file has the name already, this writer is closed, and the
+        table goes on in the larger file."""
         self._check()
         table = self._table
         table._check_handler()
         if not isinstance(capacity, int) or not table.capacity <= capacity <= layout.TABLE_MAX_CAPACITY:
             most = layout.TABLE_MAX_CAPACITY
-            raise InvalidArgumentError("capacity", f"{capacity!r} must be {table.capacity} (that of now) to {most}")
+            rule = f"must be {table.capacity} (the present capacity) to {most}"
+            raise InvalidArgumentError("capacity", f"it is {capacity!r}, but {rule}")
         table._check_replaced()
+        if table._has_no_name():  # the larger file would bring back the name
+            raise NoSuchChannelError(table.path)
         locks: list[File] = []
         writers: list[_core.TableWriter] = []
         old = table._memory
 
         def take(file: File, header: TableHeader) -> None:
-            """Takes the new file's slot."""
+            """Takes the writer's slot of the new file."""
             locks.append(new_lock(file, table.path))
             locks[0].try_lock(SLOT + layout.CONTROL_SLOT_LOCK)
             memory = Memory(file, header.sections_end, True, table.path)
@@ -155,25 +165,28 @@ class TableWriter(_core.TableWriter, Closing):
         try:
             file, header = larger_file(table, capacity, take)
             table._adopt(file, header)
-            self._move(writers[0])  # gives the old slot back
+            self._move(writers[0])  # gives up the slot of the old file
             self._lock = locks[0]
         except BaseException:
             for lock in locks:
                 lock.close()
-            if table._memory is not old or table._has_no_name():  # a change of the old file would be lost
+            if table._memory is not old or table._has_no_name():  # a change in the old file would be lost
                 self.close()
             elif not self.closed:
                 old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
             raise
 
     def sync(self) -> None:
-        """Writes to the disk what was changed. Raises IoError."""
+        """Writes all changes to the disk. Raises IoError."""
         self._check()
         self._table.sync()
 
     def close(self, sync: bool = False) -> None:
-        """Gives the place back. ``sync``: writes everything to the disk first, and marks the table clean, so that it
-        needs no recovery after another boot."""
+        """Gives up the writer's slot. Closing twice does nothing. ``sync``: first writes all changes to the disk, and
+        marks the table clean, so that it needs no recovery after a reboot.
+
+        Raises ViewAliveError inside the handler of an ``update``. With ``sync`` also raises SlotLostError or
+        IoError."""
         if self.closed:
             self._shut()
             return
@@ -185,6 +198,7 @@ class TableWriter(_core.TableWriter, Closing):
         self._shut()
 
     def _check(self) -> None:
+        """Raises ClosedError or SlotLostError."""
         if self.closed:
             raise ClosedError("writer", self._table._forked)
         epoch = self._table._memory.load64(SLOT + layout.PUBLISHER_SLOT_EPOCH)
@@ -196,7 +210,8 @@ class TableWriter(_core.TableWriter, Closing):
 
 
 class Entry(_core.TableEntry):
-    """A handle of a key, which remembers where the key lies. Made by ``Table.entry`` and ``TableWriter.entry``.
+    """A handle that remembers where a key lies, so that reads skip the search. Made by ``Table.entry`` and
+    ``TableWriter.entry``; only an entry that a TableWriter made can put and update.
 
     It stays valid when the key is removed and put again, and when the table grows.
     """
@@ -204,10 +219,10 @@ class Entry(_core.TableEntry):
     __slots__ = ()
 
     def update(self, handler: Callable[[Any], object]) -> int:
-        """Like ``TableWriter.update`` of this key, of an entry that a TableWriter made."""
+        """Like ``TableWriter.update`` of this key. Raises InvalidArgumentError if ``Table.entry`` made this entry."""
         writer = self._writer
         if not isinstance(writer, TableWriter):
-            raise InvalidArgumentError("entry", "it only reads: make it from a TableWriter")
+            raise InvalidArgumentError("entry", "it can only read; make it with TableWriter.entry")
         return writer.update(self.key, handler)
 
     def __repr__(self) -> str:
@@ -215,7 +230,7 @@ class Entry(_core.TableEntry):
 
 
 def writable(table: Table, buffer: bytearray) -> Any:
-    """Returns a typed flyweight that reads and writes a value in ``buffer``, whose header is checked."""
+    """Returns a typed flyweight that reads and writes the value in ``buffer``, after a check of its message header."""
     message = table.message
     with message.decode(buffer):  # checks the header
         pass
@@ -223,8 +238,9 @@ def writable(table: Table, buffer: bytearray) -> Any:
 
 
 def take_lock(table: Table, patience: float) -> File:
-    """Locks the writer's slot, and does take 1 and 2 of spec/table.md 5.1. NoFreeSlotError, NeedsRecoveryError,
-    ChannelReplacedError, IoError."""
+    """Take 1 and 2 of spec/table.md 5.1: locks the writer's slot, and recovers the table if need be. Waits up to
+    ``patience`` seconds. Returns the lock. Raises NoFreeSlotError, NeedsRecoveryError, ChannelReplacedError or
+    IoError."""
     give_up = math.inf if patience == math.inf else time.monotonic() + patience
     while True:
         table._check_open()
@@ -237,7 +253,7 @@ def take_lock(table: Table, patience: float) -> File:
                 if memory is table._memory:
                     table._renew_boot()
                     return lock
-                lock.close()  # it is that of the file before
+                lock.close()  # it locks the old file; the table has switched to the grown one
                 continue
         except OSError as error:
             lock.close()

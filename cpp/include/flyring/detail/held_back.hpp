@@ -13,16 +13,18 @@
 #include "flyring/holder.hpp"
 
 // What a publisher without room does with the subscribers that hold it back: find them, retire the dead, evict those
-// that lag (spec/channel.md 6.2 steps 3 and 4, 6.7, 6.11). `needed` is the result of RingWriter::needed.
+// that lag (spec/channel.md 6.2 steps 3 and 4, 6.7, 6.11). `needed`: the smallest value of gate + capacity (or gate +
+// lag limit) with which there is room (RingWriter::needed). Numbers in parentheses are sections of spec/channel.md;
+// 'poll 4' is step 4 of its operation poll.
 
 namespace flyring::detail {
 
-/// Recompute 0: checks at times whether the channel was replaced (6.13).
+/// Checks at most once per millisecond whether the channel was replaced (6.13; recompute 0).
 class SuccessorWatch {
   public:
     void look(const ChannelFile& file) {
         if (FLYRING_LIKELY(load_relaxed(file.successor()) == 0)) return;
-        if (told_) {  // a repeated offer goes through
+        if (told_) {  // the caller got ChannelReplaced at its last offer; a repeated offer goes through
             told_ = false;
             return;
         }
@@ -37,12 +39,12 @@ class SuccessorWatch {
   private:
     static constexpr std::int64_t interval = 1'000'000;  // ns
     std::int64_t last_ = 0;
-    bool told_ = false;  // the last check threw ChannelReplaced
+    bool told_ = false;  // the last look threw ChannelReplaced
 };
 
-/// Recompute 3: evicts the slots whose gate + `lag` is below `needed`. Returns whether there was one. `description` is
-/// that of the publisher's own slot. If the control lock cannot be taken through it at once, no slot is evicted this
-/// time.
+/// Evicts the slots whose gate + `lag` is below `needed` (recompute 3). Returns whether there was one. `description`:
+/// the open file description that holds the lock of the publisher's own slot; the control lock is tried on it. If that
+/// lock cannot be taken at once, no slot is evicted this time.
 inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& description, std::int64_t lag,
                           std::uint64_t needed) {
     const auto lags = [&](std::uint32_t slot) {
@@ -63,13 +65,15 @@ inline bool evict_lagging(const ChannelFile& file, const Ring& ring, const Fd& d
     return evicted;
 }
 
-/// Retires dead owners of slots whose gate + capacity is below `needed` (6.7). `description` is that of the publisher's
-/// own slot. Locks of one description do not conflict, so this one can be used to try the lock of another slot. It also
-/// works in a process that has no descriptor left or may not open the file any more. If a lock cannot be tried, its
-/// slot is left alone.
+/// Frees the slots that are not kept, whose owner is dead, and whose gate + capacity is below `needed` (6.7): raises
+/// the epoch and stops the gates. `description`: the open file description that holds the lock of the publisher's own
+/// slot. The locks of one description never conflict with each other, so the lock of another slot can be tried on it.
+/// No file is opened: this works also if no descriptor is left, or the process may not open the file any more. If a
+/// lock cannot be tried, its slot is left alone.
 inline void retire(const ChannelFile& file, const Ring& ring, const Fd& description, std::uint64_t needed) noexcept {
-    if (file.header.foreign != Foreign::none) return;  // a foreign end holds no lock
-    if (file.is_queue()) return;  // a worker's gate locates its job; slot 0 has no owner (spec/queue.md 4)
+    if (file.header.foreign != Foreign::none) return;  // a foreign end holds no lock (6.15)
+    // A dead worker's gate shows another worker which job to adopt, and slot 0 has no owner (spec/queue.md 4).
+    if (file.is_queue()) return;
     const auto holds_back = [&](std::uint32_t slot) {
         if (!file.has_gate(ring.index, slot) || file.always_kept(slot)) return false;
         const std::int64_t gate = load_acquire(file.gate(ring, slot));  // pairs with poll 4
@@ -88,12 +92,13 @@ inline void retire(const ChannelFile& file, const Ring& ring, const Fd& descript
     }
 }
 
-/// Takes back the gates of evicted slots that hold the publisher back (6.11, take back). A gate store of the victim may
-/// have become visible after the evictor's, and the victim's handler may never return.
+/// Takes back the gates of evicted slots that hold the publisher back (6.11, take back). The evicted subscriber may
+/// have stored its gate after the eviction had cleared it, and its handler may never return. So the publisher clears
+/// the gate.
 inline void take_back_evicted(const ChannelFile& file, const Ring& ring, const Fd& description,
                               std::uint64_t needed) noexcept {
     if (file.header.foreign != Foreign::none) return;  // a foreign end cannot be evicted
-    if (file.is_queue()) return;                       // the gates of evicted workers are for adopters
+    if (file.is_queue()) return;                       // another worker adopts the job at an evicted worker's gate
     for (std::uint32_t slot = 0; slot < file.header.subscribers; ++slot) {
         if (!file.has_gate(ring.index, slot) || file.always_kept(slot)) continue;
         const std::int64_t gate = load_acquire(file.gate(ring, slot));  // pairs with poll 4

@@ -14,11 +14,14 @@
 #include "flyring/errors.hpp"
 #include "flyring/span.hpp"
 
-// What the writer stores (spec/table.md 3 to 5 and 7). The slot's lock must be held.
+// The stores that change a table: put, remove, and the rebuild of the index (spec/table.md 3 to 5 and 7). The caller
+// holds the lock of the writer's slot. Numbers in parentheses are sections of spec/table.md; 'write 5' is step 5 of its
+// operation write.
 
 namespace flyring::detail {
 
-/// The CRC of a body (9): of key length and key, seq, length, and value.
+/// The CRC of a body, which is one of a cell's two places for a value (9). It covers key length, key, seq, value
+/// length, and value.
 inline std::uint32_t body_crc(const std::byte* key, std::int32_t key_length, std::int64_t seq, const std::byte* value,
                               std::int32_t length) noexcept {
     std::byte number[8];
@@ -32,13 +35,14 @@ inline std::uint32_t body_crc(const std::byte* key, std::int32_t key_length, std
     return length > 0 ? crc32c(value, static_cast<std::size_t>(length), crc) : crc;
 }
 
-/// Copies bytes, and zeros up to a multiple of 8.
+/// Copies `size` bytes, and stores zero bytes behind them up to a multiple of 8.
 inline void copy_padded(std::byte* to, const std::byte* from, std::size_t size) noexcept {
     copy_bytes(to, from, size);
     if (size % 8 != 0) std::memset(to + size, 0, 8 - size % 8);
 }
 
-/// Wakes the sleepers of a pair, if there are any (8). Not registered: a full fence comes first.
+/// Wakes the processes that sleep on these words, if there are any (8; wake and sleep are in spec/channel.md 6.16).
+/// `registered` false: the sleepers' membarrier does not reach this process, so a full fence comes first.
 inline void wake_pair(const WaitingWords& words, bool registered) noexcept {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (FLYRING_UNLIKELY(!registered)) full_fence();
@@ -48,13 +52,13 @@ inline void wake_pair(const WaitingWords& words, bool registered) noexcept {
     wake_sleepers(words.sequence, 1);                                       // wake 3
 }
 
-/// The words on which those sleep that wait for one cell.
+/// The words on which processes sleep while they wait for a change of this cell.
 inline WaitingWords waiting_words(std::byte* cell) noexcept {
     return {word_at<std::uint32_t>(cell, layout::TABLE_CELL_SEQUENCE),
             word_at<std::uint32_t>(cell, layout::TABLE_CELL_ASLEEP)};
 }
 
-/// The changes of one writer.
+/// Makes the changes of one writer in the mapped file.
 class TableChanges {
   public:
     explicit TableChanges(const TableFile& file)
@@ -68,14 +72,15 @@ class TableChanges {
     bool wakes() const noexcept { return wakes_; }
     void set_epoch(std::int64_t epoch) noexcept { epoch_ = epoch; }
     std::int64_t epoch() const noexcept { return epoch_; }
-    /// Before each change (4). Throws SlotLost.
+    /// Throws SlotLost if another writer has taken the slot, so that its epoch has changed. Called before each change
+    /// (4).
     [[gnu::always_inline]] inline void check_owner() const {
         if (FLYRING_UNLIKELY(load_relaxed(slot_.epoch()) != epoch_)) throw SlotLost("writer", 0);
     }
 
-    /// What must hold for a put.
+    /// The condition of a put: if it does not hold, nothing is stored.
     struct Condition {
-        /// 0: the key must be absent. Empty: anything.
+        /// The version that the key must have; 0: the key must be absent. Empty: there is no condition.
         std::optional<std::int64_t> version;
     };
 
@@ -91,7 +96,7 @@ class TableChanges {
         rebuild();
         return version;
     }
-    /// Puts a value in a cell that holds the key; 0 if it does not any more.
+    /// Puts a value into cell `number` if that cell still holds the key. Returns the new version, otherwise 0.
     std::int64_t put_at(std::uint64_t number, const HashedKey& key, Bytes value) {
         check_owner();
         const Seen seen = view_.read_key(number, key, [](const std::byte*, std::size_t) {});
@@ -100,7 +105,7 @@ class TableChanges {
         rebuild();
         return version;
     }
-    /// Returns whether the key was there.
+    /// Removes the key. Returns whether it was there.
     bool remove(const HashedKey& key) {
         check_owner();
         Seen seen;
@@ -111,8 +116,9 @@ class TableChanges {
         return true;
     }
 
-    /// Finishes what a dead writer has begun (5.1, take 3 and 4). Returns whether `changed` was stored. To be called
-    /// after the epoch was raised.
+    /// Completes the change that a dead writer left unfinished; takes it back if it was an insert whose key is not live
+    /// yet (5.1, take 3 and 4). Returns whether `changed` was behind and was stored. The caller has raised the slot's
+    /// epoch before.
     bool finish_intent() {
         const std::uint64_t entry = load_relaxed(intent());
         const std::uint64_t number = entry == 0 ? no_cell : view_.cell_of(entry);
@@ -127,38 +133,47 @@ class TableChanges {
             store_relaxed(this->size(), size);
         }
         const std::int64_t last = checked_stamp();
-        const bool told = load_relaxed(view_.changed()) != last;
+        const bool publish = load_relaxed(view_.changed()) != last;
         compiler_fence();
-        if (told) store_release(view_.changed(), last);
+        if (publish) store_release(view_.changed(), last);
         if (entry != 0) store_release(intent(), std::uint64_t{0});
-        return told;
+        return publish;
     }
 
+    /// Words of the control section (2.2). `stamp`: the number of the last change that was begun.
     std::int64_t* stamp() const noexcept { return view_.control<std::int64_t>(layout::TABLE_CONTROL_STAMP); }
+    /// How many keys there are.
     std::int64_t* size() const noexcept { return view_.control<std::int64_t>(layout::TABLE_CONTROL_SIZE); }
+    /// The cell on top of the stack of free cells, + 1; 0: the stack is empty.
     std::uint32_t* top() const noexcept { return view_.control<std::uint32_t>(layout::TABLE_CONTROL_TOP); }
+    /// The first cell that was never used.
     std::uint32_t* fresh() const noexcept { return view_.control<std::uint32_t>(layout::TABLE_CONTROL_FRESH); }
+    /// The index entry that the insert or remove under way adds or removes; 0: none is under way.
     std::uint64_t* intent() const noexcept { return view_.control<std::uint64_t>(layout::TABLE_CONTROL_INTENT); }
+    /// What `size` becomes if the intent's cell holds a key; without a key it becomes 1 less.
     std::int64_t* intent_size() const noexcept {
         return view_.control<std::int64_t>(layout::TABLE_CONTROL_INTENT_SIZE);
     }
+    /// The next step of the rebuild of the index; 0: none is under way.
     std::int64_t* rebuild_word() const noexcept { return view_.control<std::int64_t>(layout::TABLE_CONTROL_REBUILD); }
+    /// How many entries of a copy of the index are not empty; tombstones count.
     std::int64_t* filled(std::int64_t generation) const noexcept {
         return view_.control<std::int64_t>((generation & 1) != 0 ? layout::TABLE_CONTROL_FILLED_OTHER
                                                                  : layout::TABLE_CONTROL_FILLED);
     }
+    /// Whether a cell holds a key.
     bool is_live(std::uint64_t number) const noexcept {
         const std::int64_t version = load_relaxed(view_.version(number));
         return version > 0 &&
                load_relaxed(word_at<std::int32_t>(view_.body(number, version), layout::TABLE_BODY_LENGTH)) >= 0;
     }
-    /// The first cell that can be used, from this one on; the number of cells if there is none.
+    /// The first cell from `number` on that can be used; the number of cells if there is none.
     std::uint64_t next_usable(std::uint64_t number) const noexcept {
         while (number < view_.cell_count() && !view_.usable(number)) ++number;
         return number;
     }
-    /// Puts a cell on top of the stack of free cells (5, remove 4). Its older body is void: after a power loss it could
-    /// undo the removal.
+    /// Puts a cell on top of the stack of free cells (5, remove 4). First clears the seq of its older body. Otherwise a
+    /// recovery after a power loss could take that body, and so undo the removal.
     void free(std::uint64_t number) noexcept {
         const std::int64_t other = load_relaxed(view_.version(number)) ^ 1;
         store_relaxed(word_at<std::int64_t>(view_.body(number, other), layout::TABLE_BODY_SEQ), std::int64_t{0});
@@ -167,11 +182,12 @@ class TableChanges {
         compiler_fence();
         store_relaxed(top(), static_cast<std::uint32_t>(number + 1));
     }
+    /// The cell below this one on the stack of free cells, + 1; 0: none.
     std::uint32_t* next(std::uint64_t number) const noexcept {
         return word_at<std::uint32_t>(view_.cell(number), layout::TABLE_CELL_NEXT);
     }
 
-    /// Removes what lies in a live cell under this key.
+    /// Removes the key from cell `number`, which holds it (5, remove).
     void remove_at(std::uint64_t number, const HashedKey& key) {
         const std::uint64_t entry = key.entry(number);
         checked_stamp();
@@ -193,25 +209,29 @@ class TableChanges {
     }
 
   private:
+    /// The stamp. Throws CorruptTable if it is out of range (10).
     std::int64_t checked_stamp() const {
         const std::int64_t stamp = load_relaxed(this->stamp());
         if (FLYRING_UNLIKELY(stamp < 0 || stamp >= layout::MAX_POSITION - 1)) {
-            view_.corrupt(no_cell, "stamp is out of range");
+            view_.corrupt(no_cell, "the number of the last change (stamp) is out of range");
         }
         return stamp;
     }
+    /// Throws CorruptTable if `top` leads to a cell that cannot be free.
     void check_top() const {
         const std::uint32_t free = load_relaxed(top());
-        if (FLYRING_UNLIKELY(free != 0)) check_free(free - std::uint64_t{1}, "top");
+        if (FLYRING_UNLIKELY(free != 0)) check_free(free - std::uint64_t{1}, top_not_free);
     }
-    /// Throws unless the cell may lie on the stack (10).
-    void check_free(std::uint64_t number, const char* word) const {
-        if (!view_.usable(number) || number >= view_.fresh()) {
-            view_.corrupt(no_cell, word[0] == 't' ? "top is no free cell" : "next is no free cell");
-        }
-        if (is_live(number)) view_.corrupt(number, "it is on the stack of free cells and holds a key");
+    static constexpr const char* top_not_free = "the stack of free cells (top) leads to a cell that is not free";
+    static constexpr const char* next_not_free = "the stack of free cells (next) leads to a cell that is not free";
+    /// Throws CorruptTable if this cell cannot be free (10). `reason`: top_not_free or next_not_free, by the word that
+    /// leads to the cell.
+    void check_free(std::uint64_t number, const char* reason) const {
+        if (!view_.usable(number) || number >= view_.fresh()) view_.corrupt(no_cell, reason);
+        if (is_live(number)) view_.corrupt(number, "it is on the stack of free cells, but holds a key");
     }
 
+    /// Writes a new value into a cell that holds a key. Returns the new version.
     std::int64_t update(std::uint64_t number, Bytes value) {
         checked_stamp();
         const std::int64_t version = write(number, nullptr, value, static_cast<std::int32_t>(value.size()));
@@ -220,6 +240,7 @@ class TableChanges {
         return version;
     }
 
+    /// Puts a key that is not there into a free cell and into the index (5, insert). Returns the new version.
     std::int64_t insert(const HashedKey& key, Bytes value) {
         checked_stamp();
         const std::uint32_t free = load_relaxed(top());
@@ -227,14 +248,14 @@ class TableChanges {
         std::uint32_t below = 0;
         if (free != 0) {
             number = free - std::uint64_t{1};
-            check_free(number, "top");
+            check_free(number, top_not_free);
             below = load_relaxed(next(number));
-            if (below != 0) check_free(below - std::uint64_t{1}, "next");
+            if (below != 0) check_free(below - std::uint64_t{1}, next_not_free);
         } else {
             number = load_relaxed(fresh());
             if (FLYRING_UNLIKELY(number >= view_.cell_count())) throw_full(number);
-            if (!view_.usable(number)) view_.corrupt(no_cell, "fresh is no usable cell");
-            if (is_live(number)) view_.corrupt(number, "it was never used and holds a key");
+            if (!view_.usable(number)) view_.corrupt(no_cell, bad_fresh);
+            if (is_live(number)) view_.corrupt(number, "it is marked as never used (fresh), but holds a key");
         }
         const std::int64_t generation = load_relaxed(view_.generation());
         const bool both = is_moving();
@@ -265,14 +286,18 @@ class TableChanges {
         wake(number);
         return version;
     }
+    /// Throws NoSpace, or CorruptTable if `fresh` is out of range.
     [[noreturn, gnu::cold, gnu::noinline]] void throw_full(std::uint64_t fresh) const {
-        if (fresh > view_.cell_count()) view_.corrupt(no_cell, "fresh is out of range");
+        if (fresh > view_.cell_count()) view_.corrupt(no_cell, bad_fresh);
         const std::string capacity = std::to_string(view_.file().header.capacity);
-        throw NoSpace(
-            "table " + view_.file().path + " is full: it has its " + capacity + " keys; remove some, or grow it", 1, 0);
+        throw NoSpace("table " + view_.file().path + " is full: it holds as many keys as its capacity, " + capacity +
+                          "; remove keys, or grow it",
+                      1, 0);
     }
+    static constexpr const char* bad_fresh = "the number of the first unused cell (fresh) is not that of a usable cell";
 
-    /// Writes a body (3, write 1 to 5). `key`: of an insert, else null. `length`: of the value, or TABLE_REMOVED.
+    /// Writes the body of a cell that its version does not name, then makes it the current one (3, write 1 to 5).
+    /// `key`: null, except at an insert. `length`: the value's length, or TABLE_REMOVED. Returns the new version.
     std::int64_t write(std::uint64_t number, const HashedKey* key, Bytes value, std::int32_t length) noexcept {
         std::byte* const cell = view_.cell(number);
         const std::int64_t stamp = load_relaxed(this->stamp()) + 1;
@@ -295,7 +320,7 @@ class TableChanges {
         store_release(view_.version(number), version);                                // write 5; pairs with read 1
         return version;
     }
-    /// The CRC of the body that was just written.
+    /// The CRC of the body that was just written. Its lengths are read from the file, so they are bounded here (10).
     std::uint32_t crc_of(const std::byte* cell, std::int64_t version) const noexcept {
         const std::byte* body =
             cell + view_.file().header.body_offset() + ((version & 1) != 0 ? view_.file().header.body_length() : 0);
@@ -307,13 +332,13 @@ class TableChanges {
                         std::min(length, static_cast<std::int32_t>(view_.file().header.value_bytes)));
     }
 
-    /// Tells of the last change (3, write 6).
+    /// Publishes the change: stores its stamp in `changed` (3, write 6).
     void tell() noexcept {
         compiler_fence();
         store_release(view_.changed(), load_relaxed(stamp()));
         compiler_fence();
     }
-    /// Wakes those that wait for this cell, and for the table (8).
+    /// Wakes the processes that wait for this cell, then those that wait for the table (8).
     void wake(std::uint64_t number) noexcept {
         if (FLYRING_UNLIKELY(!wakes_)) return;
         wake_pair(waiting_words(view_.cell(number)), registered_);
@@ -322,12 +347,14 @@ class TableChanges {
 
     // --- the index
 
+    /// Whether a rebuild moves entries now (7), so that a change must be made in both copies of the index.
     bool is_moving() const noexcept {
         const std::int64_t step = load_relaxed(rebuild_word());
         const auto entries = static_cast<std::int64_t>(view_.entries());
         return step > entries && step <= 2 * entries + 1;
     }
-    /// Where a new entry goes: the first empty entry or tombstone. Null: there is none.
+    /// Where a new entry goes in copy `generation`: the first empty entry or tombstone of its search. Null: there is
+    /// none.
     std::uint64_t* place_of(std::uint32_t fingerprint, std::int64_t generation) const noexcept {
         std::uint64_t* const entries = view_.copy(generation);
         std::uint64_t at = view_.home(fingerprint);
@@ -337,6 +364,7 @@ class TableChanges {
         }
         return nullptr;
     }
+    /// Stores an entry at this place of copy `generation`. Counts it in `filled` if the place was empty.
     void enter(std::uint64_t* place, std::uint64_t entry, std::int64_t generation) noexcept {
         if (load_relaxed(place) == 0) {
             store_relaxed(filled(generation), wrapping_add(load_relaxed(filled(generation)), 1));
@@ -344,7 +372,8 @@ class TableChanges {
         }
         store_release(place, entry);
     }
-    /// Makes each place of an entry a tombstone: in the current copy, and while entries are moved in the other one.
+    /// Replaces an entry by a tombstone in the current copy of the index. While a rebuild moves entries, also in the
+    /// other copy.
     void bury(std::uint64_t entry) noexcept {
         const std::int64_t generation = load_relaxed(view_.generation());
         bury_in(entry, generation);
@@ -360,7 +389,8 @@ class TableChanges {
         }
     }
 
-    /// A part of a rebuild (7), after each change.
+    /// Does the next few steps of a rebuild of the index, if one is due or under way (7). Called after each change, so
+    /// that no single change does a whole rebuild.
     [[gnu::always_inline]] inline void rebuild() {
         const std::int64_t generation = load_relaxed(view_.generation());
         const std::int64_t filled = load_relaxed(this->filled(generation));
@@ -375,7 +405,7 @@ class TableChanges {
             compiler_fence();
             if (word <= 0 || word > 2 * entries + 1) {
                 const std::int64_t used = load_relaxed(filled(generation));
-                if (used <= entries - entries / 4) {  // none is under way, although the word says so (10)
+                if (used <= entries - entries / 4) {  // no rebuild is due; a word that is not valid counts as 0 (10)
                     if (word != 0) store_relaxed(rebuild_word(), std::int64_t{0});
                     return;
                 }
@@ -399,7 +429,8 @@ class TableChanges {
             }
         }
     }
-    /// Copies an entry that leads to a cell into the other copy, unless it is there.
+    /// Copies an entry into copy `generation` of the index, unless it is there already (7, rebuild 2). Skips entries
+    /// that lead to no cell: empty ones, tombstones, and those that are not valid.
     void move(std::uint64_t entry, std::int64_t generation) noexcept {
         if (view_.cell_of(entry) == no_cell) return;
         std::uint64_t* const entries = view_.copy(generation);

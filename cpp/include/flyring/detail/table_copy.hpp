@@ -13,17 +13,18 @@
 #include "flyring/detail/table_state.hpp"
 #include "flyring/detail/table_view.hpp"
 
-// Whole copies of a table: a snapshot, and a larger table in the place of this one (spec/table.md 7, 9).
+// Full copies of a table: a snapshot, and the larger file of grow (spec/table.md 7, 9). Numbers in parentheses are
+// sections of spec/table.md; 'write 5' is step 5 of its operation write.
 
 namespace flyring::detail {
 
-/// Fills a new table's file with keys. Nothing else knows this file yet.
+/// Fills a new table's file with keys. No other process can open the file yet, so plain stores are enough.
 class TableBuilder {
   public:
     explicit TableBuilder(const TableFile& file) : file_(file), changes_(file), view_(changes_.view()) {}
 
-    /// Adds a key with its version. Of two values of one key, which a copy may meet while a writer works, the later one
-    /// stays.
+    /// Adds a key with its version. If the key was added before, keeps the later version. (A copy finds a key in two
+    /// cells if it is removed and put again meanwhile.)
     void add(const std::string& key, const std::string& value, std::int64_t version) {
         const HashedKey hashed(reinterpret_cast<const std::byte*>(key.data()), key.size());
         std::uint64_t* const entries = view_.copy(0);
@@ -44,7 +45,7 @@ class TableBuilder {
         ++size_;
     }
 
-    /// Stores the control words. `stamp`: of the table that was copied. Returns how many keys there are.
+    /// Stores the control words. `stamp`: that of the copied table. Returns the number of keys.
     std::uint64_t finish(std::int64_t stamp) {
         store_relaxed(changes_.stamp(), stamp);
         store_relaxed(view_.changed(), stamp);
@@ -60,6 +61,7 @@ class TableBuilder {
         return get<std::int32_t>(cell + layout::TABLE_CELL_KEY_LENGTH) == static_cast<std::int32_t>(key.size()) &&
                std::memcmp(cell + layout::TABLE_CELL_KEY, key.data(), key.size()) == 0;
     }
+    /// Writes one cell: key, value, version and crc.
     void fill(std::uint64_t number, const std::string& key, const std::string& value, std::int64_t version) {
         std::byte* const cell = view_.cell(number);
         std::byte* const body = view_.body(number, version);
@@ -78,8 +80,8 @@ class TableBuilder {
         }
     }
     [[noreturn]] void throw_no_room() const {
-        throw NoSpace("table " + file_.path + " does not hold all keys; give it a larger capacity", size_ + 1,
-                      file_.header.capacity);
+        throw NoSpace("the copy " + file_.path + " has no room for all keys of the table; give it a larger capacity",
+                      size_ + 1, file_.header.capacity);
     }
 
     const TableFile& file_;
@@ -89,7 +91,7 @@ class TableBuilder {
     std::uint64_t size_ = 0;
 };
 
-/// Copies all keys into a new file. Returns how many.
+/// Copies all keys and values into a new file. Returns the number of keys.
 inline std::uint64_t copy_keys(const TableView& from, const TableFile& to) {
     TableBuilder builder(to);
     std::string key;
@@ -99,11 +101,12 @@ inline std::uint64_t copy_keys(const TableView& from, const TableFile& to) {
     for (std::uint64_t number = 0; number < end; ++number) {
         if (from.usable(number) && from.read_any(number, key, value, version)) builder.add(key, value, version);
     }
-    acquire_fence();  // pairs with write 5: each version that was met has its stamp stored
+    acquire_fence();  // pairs with write 5: the stamp loaded next is at least that of each copied version
     return builder.finish(load_relaxed(from.control<std::int64_t>(layout::TABLE_CONTROL_STAMP)));
 }
 
-/// A new file like this one, but for the capacity and the path. `same_table`: it is this table, grown.
+/// Makes a new file with the header and schema of `file`, but with this path and capacity. `same_table` true: the file
+/// is this table, with its id and creation time (grow). False: it is a table of its own (snapshot).
 inline std::unique_ptr<NewTable> new_like(const TableFile& file, const std::string& path, std::uint64_t capacity,
                                           bool same_table) {
     TableOptions options;
@@ -119,7 +122,7 @@ inline std::unique_ptr<NewTable> new_like(const TableFile& file, const std::stri
     return std::make_unique<NewTable>(path, header, options, file.environment, same_table);
 }
 
-/// Writes a whole copy to `path`, and returns how many keys it has (9).
+/// Writes a full copy of the table to `name`, a name or a path, and returns the number of keys (9).
 inline std::uint64_t snapshot_table(const TableView& from, const std::string& name) {
     const std::string path = table_path(name);
     const std::optional<TableHeader> there = table_at(path);
@@ -130,27 +133,37 @@ inline std::uint64_t snapshot_table(const TableView& from, const std::string& na
     const std::uint64_t keys = copy_keys(from, made->file);
     mark_clean(made->file);
     {
-        const TableSuccessor successor(name, layout::SUCCESSOR_REPLACED);  // of an older snapshot
+        // Tells the processes that have an older snapshot of this name open that another file takes the name.
+        const TableSuccessor successor(name, layout::SUCCESSOR_REPLACED);
         made->replace();
     }
     sync_folder(made->file.path);
     return keys;
 }
 
-/// Puts a larger table in the place of this one. The old slot is held. `held(grown)` takes the new slot, before the
-/// file has its name.
-template <typename Held>
-void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, Held&& held) {
-    if (capacity < old.file.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
-        throw InvalidArgument("capacity", "it must not be smaller than it is (" +
-                                              std::to_string(old.file.header.capacity) + "), and at most 1073741824");
+/// Throws InvalidArgument if the table cannot have this capacity. Throws ChannelReplaced or NoSuchChannel if the file
+/// has lost its name: the larger file would take that of another table, or bring back one that was removed (7).
+[[gnu::cold, gnu::noinline]] inline void check_grow(const TableFile& old, std::uint64_t capacity) {
+    if (capacity < old.header.capacity || capacity > layout::TABLE_MAX_CAPACITY) {
+        throw InvalidArgument("capacity", "it is " + std::to_string(capacity) + ", but must be " +
+                                              std::to_string(old.header.capacity) +
+                                              " (the present capacity) to 1073741824");
     }
+    const TableLook look = look_at_name(old);
+    if (look.now) throw ChannelReplaced(old.path, look.now->table_id);
+    if (!look.named) throw NoSuchChannel(old.path);
+}
+/// Copies the table into a larger file, which takes the table's name (7). The caller holds the slot of the old file,
+/// and has called check_grow. take_slot(grown) takes the slot of the larger file; it is called before the file has the
+/// name.
+template <typename TakeSlot>
+void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, TakeSlot&& take_slot) {
     const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);
     copy_keys(old.changes->view(), made->file);
     made->file.sync();
     auto grown = std::make_unique<AttachedTable>(std::move(made->file), old.boot);
     AttachedTable& at = *grown;
-    held(at);
+    take_slot(at);
     store_relaxed(old.file.successor(), layout::SUCCESSOR_REPLACED);
     try {
         made->replace();

@@ -19,7 +19,8 @@
 #include "flyring/errors.hpp"
 #include "flyring/table_options.hpp"
 
-// A table's file: created complete, attached after validation (spec/table.md 2, spec/channel.md 3).
+// A table's file: creating, attaching, replacing and removing it (spec/table.md 2, spec/channel.md 3). Numbers in
+// parentheses are sections of spec/table.md.
 
 namespace flyring::detail {
 
@@ -30,7 +31,7 @@ inline std::string table_path(const std::string& table) {
     return channel_folder() + "/" + table + ".table";
 }
 
-/// Checks the options and turns them into a header. `checked` is as the options say, or false.
+/// Checks the options and turns them into a header. `checked` is as the options say; if they do not say, false.
 inline TableHeader check_options(const TableOptions& options) {
     using namespace layout;
     const auto require = [](bool good, const char* argument, const char* rule) {
@@ -39,16 +40,17 @@ inline TableHeader check_options(const TableOptions& options) {
     TableHeader header;
     header.capacity = options.capacity.value_or(0);
     require(header.capacity >= 1 && header.capacity <= TABLE_MAX_CAPACITY, "capacity",
-            "say how many keys fit: 1 to 1073741824");
+            "it must be 1 to 1073741824 keys");
     header.key_type = options.key;
     require(options.key == KeyType::bytes || options.key == KeyType::text || options.key == KeyType::integer, "key",
-            "say bytes, text or integer");
+            "it must be bytes, text or integer");
     const bool integer = options.key == KeyType::integer;
     header.key_bytes = options.key_bytes.value_or(integer ? static_cast<std::uint32_t>(TABLE_INTEGER_KEY_BYTES)
                                                           : static_cast<std::uint32_t>(TABLE_DEFAULT_KEY_BYTES));
     require(header.key_bytes >= 1 && header.key_bytes <= TABLE_MAX_KEY_BYTES, "key_bytes", "it must be 1 to 1024");
-    require(!integer || header.key_bytes == TABLE_INTEGER_KEY_BYTES, "key_bytes", "an integer has 8");
-    require(options.value_bytes.has_value(), "value_bytes", "say how long the longest value is");
+    require(!integer || header.key_bytes == TABLE_INTEGER_KEY_BYTES, "key_bytes",
+            "it must be 8 if the keys are integers");
+    require(options.value_bytes.has_value(), "value_bytes", "it must be given: 0 to 16777216 bytes");
     header.value_bytes = *options.value_bytes;
     require(header.value_bytes <= TABLE_MAX_VALUE_BYTES, "value_bytes", "it must be 0 to 16777216");
     header.checked = options.checked.value_or(false);
@@ -60,7 +62,7 @@ inline TableHeader check_options(const TableOptions& options) {
             "it must be 0 to 65535, and 0 without a schema");
     require(options.value_template <= 65535 && (typed || options.value_template == 0), "message",
             "its template id must be 1 to 65535, and there must be a schema");
-    require((options.mode & ~mode_t{0777}) == 0, "mode", "it has more than permission bits");
+    require((options.mode & ~mode_t{0777}) == 0, "mode", "it must be permission bits, 0 to 0777");
     header.schema_length = options.schema.size();
     header.schema_id = options.schema_id;
     header.schema_version = options.schema_version;
@@ -68,7 +70,7 @@ inline TableHeader check_options(const TableOptions& options) {
     return header;
 }
 
-/// Whether the file lies in memory (tmpfs, ramfs), so that it ends with the boot.
+/// Whether the file lies in memory (tmpfs, ramfs), so that a reboot removes it.
 inline bool in_memory(const Fd& fd, const std::string& path) {
     struct statfs status{};
     if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
@@ -76,7 +78,7 @@ inline bool in_memory(const Fd& fd, const std::string& path) {
     return type == 0x01021994 || type == 0x858458f6;
 }
 
-/// Makes the entries of a folder durable.
+/// Syncs the folder of `path`, so that the names in it survive a power loss.
 inline void sync_folder(const std::string& path) {
     const std::string folder = folder_of(path);
     const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -98,9 +100,15 @@ struct TableFile {
     bool wakes = true;
 
     void check_writable() const {
-        if (read_only) throw AccessDenied(path, "the table was opened read-only; open it for writing to do this");
+        if (read_only) throw AccessDenied(path, "the table was opened for reading only; open it for writing");
     }
-    /// The control section, for readers and, if the table is writable, for writers.
+    [[noreturn]] void throw_needs_recovery() const {
+        throw NeedsRecovery(path,
+                            header.checked
+                                ? "its values may be torn; open it for writing and take a writer, which recovers it"
+                                : "its values may be torn, and it has no checksums to find them; replace or unlink it");
+    }
+    /// The control section; writable unless the table is read-only.
     std::byte* control() const noexcept { return (read_only ? readable : mapping).data() + header.control_offset(); }
     WaitingWords data() const noexcept {
         return {word_at<std::uint32_t>(control(), layout::TABLE_CONTROL_DATA_SEQUENCE),
@@ -110,7 +118,7 @@ struct TableFile {
         return word_at<std::int32_t>(control(), layout::TABLE_CONTROL_SUCCESSOR);
     }
     SlotWords slot() const noexcept { return SlotWords(control() + layout::TABLE_CONTROL_SLOT); }
-    /// The offset of the byte that the writer has locked.
+    /// The offset of the byte that the writer locks.
     std::uint64_t slot_lock() const noexcept {
         return header.control_offset() + layout::TABLE_CONTROL_SLOT + layout::CONTROL_SLOT_LOCK;
     }
@@ -119,11 +127,12 @@ struct TableFile {
         readable = Mapping(to, header.file_length(), Access::read, path);
     }
 
-    /// Whether the table was last made whole in this boot, or was closed by a synced close (9). Otherwise its cells
-    /// may be torn.
+    /// Whether the table was created or recovered in this boot, or was clean when its first writer in this boot took
+    /// the slot. If not, and if it is not clean now, its cells may be torn (9).
     bool is_of_this_boot(const Uuid& boot) const noexcept {
         return std::memcmp(control() + layout::TABLE_CONTROL_BOOT_ID, boot.data(), boot.size()) == 0;
     }
+    /// Whether nothing was changed since a synced close (9).
     bool is_clean() const noexcept {
         return load_relaxed(word_at<std::int32_t>(control(), layout::TABLE_CONTROL_CLEAN)) == 1;
     }
@@ -133,10 +142,11 @@ struct TableFile {
         check_ours(fd, "fdatasync", path);
         if (::fdatasync(fd.get()) != 0) throw_errno("fdatasync", path);
     }
+    /// Writes the control section to the disk.
     void sync_control() const {
         if (::msync(control(), layout::TABLE_CONTROL_LENGTH, MS_SYNC) == 0) return;
         if (errno != EINVAL) throw_errno("msync", path);
-        sync();  // the system's pages are larger than the section
+        sync();  // EINVAL: the system's pages are larger than the section
     }
 };
 
@@ -154,7 +164,7 @@ inline TableFile open_table(const std::string& table, const OpenTableOptions& op
     if (!file.fd) throw_open_error(file.path, errno);
     struct stat status{};
     if (::fstat(file.fd.get(), &status) != 0) throw_errno("fstat", file.path);
-    if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is no regular file");
+    if (!S_ISREG(status.st_mode)) throw NotAChannel(file.path, "it is not a regular file");
 
     std::byte page[layout::HEADER_LENGTH]{};
     const ssize_t size = ::pread(file.fd.get(), page, sizeof page, 0);
@@ -173,8 +183,8 @@ inline TableFile open_table(const std::string& table, const OpenTableOptions& op
 /// A new table's file that has no name yet.
 class NewTable {
   public:
-    /// Makes the file whole, but for its name. `path`: as table_path returns it. `same_table`: id and time of the
-    /// header stay, because the file is this table grown.
+    /// Makes the complete file, without a name. `path`: as table_path returns it. `same_table`: keeps id and creation
+    /// time of `header`, because the file is the larger one of a grow.
     NewTable(const std::string& path, TableHeader header, const TableOptions& options, const Environment& environment,
              bool same_table = false)
         : unnamed_(path) {
@@ -204,7 +214,7 @@ class NewTable {
 
     /// Gives the file its name. Throws ChannelExists if a file has this name.
     void link() { unnamed_.link(); }
-    /// The same, but takes the name from the file that has it.
+    /// Gives the file its name. If another file has this name, takes it from that file.
     void replace() { unnamed_.replace(); }
 
     TableFile file;
@@ -213,9 +223,10 @@ class NewTable {
     UnnamedFile unnamed_;
 };
 
-/// Stores `successor` in the table that has the name now, before that name changes. After it stores it again, because
-/// the slot's owner may have cleared it meanwhile, and wakes the sleepers. Any failure is ignored: it is only a hint
-/// (spec/channel.md 3.2, spec/table.md 7).
+/// Tells processes that have the table of this name open that its name changes (spec/channel.md 3.2, spec/table.md 7).
+/// The constructor stores `successor` in that table; then the caller changes the name. The destructor stores it again,
+/// because the slot's owner may have cleared it meanwhile, and wakes the sleepers. Failures are ignored: `successor` is
+/// only a hint.
 class TableSuccessor {
   public:
     TableSuccessor(const std::string& table, std::int32_t what) noexcept : what_(what) {
@@ -241,7 +252,7 @@ class TableSuccessor {
     std::optional<TableFile> old_;
 };
 
-/// Creates or replaces a table. The name comes last: by then nothing else can fail.
+/// Creates or replaces a table. The file gets its name last, when nothing else can fail.
 inline TableFile create_table(const std::string& table, const TableOptions& options, const Environment& environment,
                               bool replace) {
     const TableHeader header = check_options(options);
@@ -256,7 +267,7 @@ inline TableFile create_table(const std::string& table, const TableOptions& opti
     return std::move(made.file);
 }
 
-/// Removes a table's name.
+/// Removes a table's name; attached processes keep the file.
 inline void unlink_table(const std::string& table) {
     const std::string path = table_path(table);
     check_default_folder(table);
@@ -292,7 +303,7 @@ inline std::optional<TableHeader> table_at(const std::string& path) {
     }
 }
 
-/// Whether a header is that of a table, grown (7): only the capacity may differ.
+/// Whether `now` is the header of the table `was`, perhaps grown: only the capacity may differ (7).
 inline bool is_grown(const TableHeader& now, const TableHeader& was) noexcept {
     return now.table_id == was.table_id && now.key_type == was.key_type && now.key_bytes == was.key_bytes &&
            now.value_bytes == was.value_bytes && now.checked == was.checked && now.schema_id == was.schema_id &&
@@ -302,8 +313,9 @@ inline bool is_grown(const TableHeader& now, const TableHeader& was) noexcept {
 /// What a look for another file of the same name finds (spec/channel.md 6.13, spec/table.md 7).
 struct TableLook {
     bool named = false;                // the file itself has its name
-    std::optional<TableHeader> now{};  // of the other file that has the name
+    std::optional<TableHeader> now{};  // the header of another file that has the name
 };
+/// Looks which file has the name of `file`.
 [[gnu::cold, gnu::noinline]] inline TableLook look_at_name(const TableFile& file) {
     struct stat status{};
     if (!file.fd.ours() || ::fstat(file.fd.get(), &status) != 0) return {};

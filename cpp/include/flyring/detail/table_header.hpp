@@ -44,10 +44,12 @@ struct TableHeader {
         return round_up(layout::TABLE_BODY_VALUE + value_bytes, layout::TABLE_BODY_ALIGNMENT);
     }
     std::uint64_t cell_stride() const noexcept { return body_offset() + 2 * body_length(); }
-    /// The smallest number of cells of which `capacity` do not cross a multiple of 1 GiB.
+    /// How many places for cells the section has: the smallest number of which `capacity` do not cross a boundary, a
+    /// multiple of 1 GiB. The others are never used.
     std::uint64_t cells() const noexcept {
         const std::uint64_t stride = cell_stride();
-        const std::uint64_t aligned = stride / std::gcd(layout::TABLE_PIECE, stride);  // each so manyth boundary
+        // Of the boundaries, each one with a number that is a multiple of this lies between two cells.
+        const std::uint64_t aligned = stride / std::gcd(layout::TABLE_PIECE, stride);
         std::uint64_t cells = capacity;
         for (;;) {
             const std::uint64_t boundaries = (cells * stride - 1) / layout::TABLE_PIECE;

@@ -20,7 +20,8 @@
 #include "flyring/detail/table_view.hpp"
 #include "flyring/errors.hpp"
 
-// What a Table and the objects made from it share: the attached file, and the slot (spec/table.md 5.1).
+// What a Table and the objects made from it share: the attached file, and taking the writer's slot (spec/table.md 5.1).
+// Numbers in parentheses are sections of spec/table.md; 'write 5' is step 5 of its operation write.
 
 namespace flyring::detail {
 
@@ -35,17 +36,19 @@ struct AttachedTable {
     AttachedTable(const AttachedTable&) = delete;
     AttachedTable& operator=(const AttachedTable&) = delete;
 
+    /// Whether the values can be read without a recovery.
     bool is_whole() const noexcept { return file.is_of_this_boot(boot) || file.is_clean(); }
-    std::int64_t looked = 0;  // when a reader looked for another file of its name
+    std::int64_t looked = 0;  // when a reader last looked for another file of its name
 
     TableFile file;
     TableView reader;
-    std::optional<TableChanges> changes;  // of single changes; empty if the table is read-only
-    Fd description;                       // the lock of single changes
+    std::optional<TableChanges> changes;  // for single changes; empty if the table is read-only
+    Fd description;                       // holds the lock of the slot during a single change
     Uuid boot;
 };
 
-/// Whether a caller that last looked for another file at `looked` may look again (7), and notes that it does.
+/// Whether at least 1 ms has passed since `looked`, when the caller last looked for another file of the name (7). If
+/// so, sets `looked` to now.
 [[gnu::cold, gnu::noinline]] inline bool is_time_to_look(std::int64_t& looked) noexcept {
     constexpr std::int64_t interval = 1'000'000;  // ns
     const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -54,7 +57,7 @@ struct AttachedTable {
     return true;
 }
 
-/// The lock on the slot, through a description that stays open. The destructor unlocks.
+/// The lock of the writer's slot, held through a file description that stays open. The destructor unlocks.
 class HeldSlot {
   public:
     HeldSlot(const Fd& description, std::uint64_t byte) noexcept : description_(&description), byte_(byte) {}
@@ -64,7 +67,7 @@ class HeldSlot {
     ~HeldSlot() {
         if (description_ != nullptr) unlock_byte(*description_, byte_);
     }
-    /// The lock stays, and another object unlocks.
+    /// The destructor does not unlock: another object does.
     void keep() noexcept { description_ = nullptr; }
 
   private:
@@ -74,6 +77,8 @@ class HeldSlot {
 
 class TableWriterCore;
 
+/// The state that a Table shares with its writers and entries: the attached files, the open writers, and whether the
+/// table is closed.
 class TableState final : public ForkAware {
   public:
     TableState(TableFile attached, RecoveryProgress progress)
@@ -87,13 +92,13 @@ class TableState final : public ForkAware {
     TableState& operator=(const TableState&) = delete;
     ~TableState() { delist(); }
 
-    /// The file to read from. Throws Closed, NeedsRecovery.
+    /// The attached file, for a read. Throws Closed; NeedsRecovery if its values cannot be read yet.
     [[gnu::always_inline]] inline AttachedTable& to_read() {
         AttachedTable* const at = load_acquire(&ready_);
         if (FLYRING_LIKELY(at != nullptr && at->reader.is_current())) return *at;
         return look();
     }
-    /// The same, also if its values cannot be read yet. Throws Closed.
+    /// The attached file, also if its values cannot be read yet. Throws Closed.
     AttachedTable& to_look_at() {
         check_open();
         AttachedTable& at = current();
@@ -103,12 +108,13 @@ class TableState final : public ForkAware {
         } catch (const Closed&) {
             throw;
         } catch (const FlyringError&) {
-            // It cannot attach the larger file now: it reads on, and looks again.
+            // The larger file cannot be attached now. Go on in this one; a later call looks again.
         }
         return current();
     }
-    /// Whatever its state.
+    /// The attached file, without a check.
     AttachedTable& current() const noexcept { return *load_acquire(&current_); }
+    /// The attached file, for a change. Throws Closed, AccessDenied.
     AttachedTable& to_write() {
         check_open();
         current().file.check_writable();
@@ -121,18 +127,18 @@ class TableState final : public ForkAware {
     void count_busy() noexcept { __atomic_fetch_add(&busy_, 1, __ATOMIC_RELAXED); }
     std::uint64_t busy() const noexcept { return load_relaxed(&busy_); }
 
-    /// To be called first by each verb that changes the table. Throws Closed, ViewAlive.
+    /// Each method that changes the table calls this first. Throws Closed, ViewAlive.
     void check_change() const {
         check_open();
         if (FLYRING_UNLIKELY(in_handler())) throw_in_handler("changed");
     }
-    /// Does change(changes) under the slot, which it takes for this one change. Throws Busy if a writer of this object
-    /// has the slot, NoFreeSlot after the time-out.
+    /// Takes the writer's slot, calls change(changes), and frees the slot. Throws Busy if a writer of this object holds
+    /// the slot, NoFreeSlot after the time-out.
     template <typename Change>
     auto single(std::chrono::nanoseconds timeout, Change&& change) {
         return with_slot(timeout, [&](AttachedTable& at) { return change(*at.changes); });
     }
-    /// The same, with the attached file.
+    /// The same, but calls use(attached file).
     template <typename Use>
     auto with_slot(std::chrono::nanoseconds timeout, Use&& use) {
         check_timeout(timeout);
@@ -149,7 +155,7 @@ class TableState final : public ForkAware {
         }
     }
 
-    /// Locks the slot of `at` through a description. Throws NoFreeSlot at the deadline.
+    /// Locks the slot of `at` through a file description; tries every millisecond. Throws NoFreeSlot at the deadline.
     void wait_for_slot(AttachedTable& at, const Fd& description, std::int64_t deadline) {
         check_ours(description, "fcntl(F_OFD_SETLK)", at.file.path);
         while (!lock_byte(description, at.file.slot_lock(), at.file.path)) {
@@ -159,19 +165,19 @@ class TableState final : public ForkAware {
             check_open();
         }
     }
-    /// Whether the file may be written by the slot's new owner: it is still the table of its name. False: the table has
-    /// grown, so the caller begins again. Throws ChannelReplaced.
+    /// Whether the slot's new owner may write this file. False: the table has grown, so the caller starts again with
+    /// the larger file. Throws ChannelReplaced if another table has the name.
     bool may_take(AttachedTable& at) {
         if (FLYRING_LIKELY(load_relaxed(at.file.successor()) == 0)) return true;
         const Successor found = look_for_successor(at);
         if (found.grown) return false;
         if (found.other) throw ChannelReplaced(at.file.path, *found.other);
-        // grow holds the slot from its store to the rename: its process died in between. A replace or unlink that is
-        // under way stores it once more.
+        // The file still has its name. grow holds the slot from its store of `successor` to the rename, so its process
+        // died in between. (A replace or unlink that is under way stores `successor` once more.)
         if (found.named) store_relaxed(at.file.successor(), std::int32_t{0});
         return true;
     }
-    /// Becomes the slot's owner (5.1, take 2 to 4). `name`: of a held writer; null for a single change.
+    /// Becomes the slot's owner (5.1, take 2 to 4). `name`: the name of a TableWriter; null for a single change.
     void take(AttachedTable& at, TableChanges& changes, const std::string* name) {
         take_over_boot(at.file, changes, boot_, progress_);
         const SlotWords slot = at.file.slot();
@@ -190,13 +196,13 @@ class TableState final : public ForkAware {
         if (changes.finish_intent() || name != nullptr || !changes.wakes()) wake_all(at.file.data());
     }
 
-    /// What has taken the name of an attached file.
+    /// Which file has the name of an attached file now.
     struct Successor {
-        bool grown = false;           // the same table, which is current by now
-        bool named = false;           // nothing: the file itself has its name
+        bool grown = false;           // the same table, grown; it is the current file by now
+        bool named = false;           // the attached file itself
         std::optional<Uuid> other{};  // another table
     };
-    /// Looks whether another file has the name of `old`, and attaches it if it is this table, grown (7). Throws IoError
+    /// Looks whether another file has the name of `old`. If that is this table, grown, attaches it (7). Throws IoError
     /// and the like if the larger file cannot be attached.
     Successor look_for_successor(AttachedTable& old) {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -219,19 +225,20 @@ class TableState final : public ForkAware {
         adopt(std::make_unique<AttachedTable>(std::move(file), boot_));
         return {true};
     }
-    /// Makes a file that this process has just made the current one.
+    /// Makes the larger file that a grow of this process has created the current one.
     void adopt_grown(std::unique_ptr<AttachedTable> grown) {
         const std::lock_guard<std::mutex> guard(mutex_);
         adopt(std::move(grown));
     }
 
-    /// Calls use(), with fork and close kept out.
+    /// Calls use() under the mutex: no fork and no close happens meanwhile. Throws Closed.
     template <typename Use>
     decltype(auto) with_lock(Use&& use) {
         const std::lock_guard<std::mutex> guard(mutex_);
         check_open();
         return use();
     }
+    /// Registers a writer, so that close and a fork end it. The mutex must be locked.
     void enter(TableWriterCore& writer) {
         writers_.push_back(&writer);
         store_relaxed(&writer_count_, writers_.size());
@@ -241,9 +248,9 @@ class TableState final : public ForkAware {
         writers_.erase(std::remove(writers_.begin(), writers_.end(), &writer), writers_.end());
         store_relaxed(&writer_count_, writers_.size());
     }
-    /// What tells the calling thread from others.
+    /// An address that only the calling thread has.
     static const char* this_thread() noexcept { return &thread_mark; }
-    /// Whether the calling thread is inside a handler of an update, of this object or of a writer made from it.
+    /// Whether the calling thread is inside a handler of update, of this object or of a writer made from it.
     bool in_handler() const {
         if (FLYRING_UNLIKELY(load_relaxed(&changing_) == this_thread())) return true;
         return FLYRING_UNLIKELY(load_relaxed(&writer_count_) != 0) && any_writer_in_handler();
@@ -252,27 +259,30 @@ class TableState final : public ForkAware {
         throw ViewAlive("table " + current().file.path + " cannot be " + what + " inside a handler of its own update");
     }
 
-    /// Closes the table and its writers. Threads that still read see zeros, and then that it is closed.
+    /// Closes the table and its writers. A thread that still reads gets zeros, and then finds the table closed.
     void close(bool sync);
 
-    /// How the writer's slot is taken, as an error.
+    /// Throws NoFreeSlot, with the last TableWriter that held the writer's slot.
     [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_free(const TableFile& file) {
         std::vector<SlotOwner> owners;
         SlotFields fields;
-        std::string who = "another process";
+        std::string last;
         if (read_fields(file.slot(), fields)) {
             owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
             if (fields.pid != 0) {
-                who = "process " + std::to_string(fields.pid);
-                if (!owners[0].name.empty()) who += " '" + owners[0].name + "'";
+                last = "the last TableWriter was " +
+                       (owners[0].name.empty() ? "without a name" : "'" + owners[0].name + "'") + " (pid " +
+                       std::to_string(fields.pid) + "); ";
             }
         }
         throw NoFreeSlot(file.path, "writer", 1, std::move(owners),
-                         "the writer's slot is taken, last by " + who + "; wait longer, or close that writer");
+                         "the writer's slot is taken; " + last +
+                             "wait longer, close that writer, or kill its process if it is stopped");
     }
 
   private:
-    /// One single change of this process at a time: they share a lock description.
+    /// Lets one single change at a time through. All single changes of this object lock the slot through one file
+    /// description, and its locks do not exclude each other.
     class Turn {
       public:
         Turn(TableState& state, std::chrono::nanoseconds timeout)
@@ -296,6 +306,7 @@ class TableState final : public ForkAware {
         std::int64_t deadline_;
     };
 
+    /// Makes a file the current one. The mutex must be locked.
     void adopt(std::unique_ptr<AttachedTable> next) {
         files_.push_back(std::move(next));
         AttachedTable* const at = files_.back().get();
@@ -312,9 +323,7 @@ class TableState final : public ForkAware {
         AttachedTable& now = to_look_at();
         if (load_acquire(&ready_) == &now) return now;
         if (!now.is_whole()) {
-            throw NeedsRecovery(now.file.path,
-                                "the machine stopped before it was closed; open it for writing and take "
-                                "a writer, which mends it");
+            now.file.throw_needs_recovery();
         }
         acquire_fence();  // pairs with the release of store_boot
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -327,7 +336,8 @@ class TableState final : public ForkAware {
     }
 
     inline bool any_writer_in_handler() const;
-    /// Throws Busy if a writer that was made from this object has the slot, and so would never give it back.
+    /// Throws Busy if a writer made from this object holds the slot: a wait for the slot could last for as long as that
+    /// writer.
     inline void check_no_own_writer();
 
     void before_fork() noexcept override { mutex_.lock(); }
@@ -338,6 +348,7 @@ class TableState final : public ForkAware {
         store_relaxed(&why_closed_, why);
         store_release(&ready_, static_cast<AttachedTable*>(nullptr));
     }
+    /// Puts zeros in the place of all mappings.
     void detach() noexcept {
         for (const auto& at : files_) {
             at->file.mapping.detach();
@@ -352,15 +363,15 @@ class TableState final : public ForkAware {
     std::vector<TableWriterCore*> writers_;
     std::size_t writer_count_ = 0;
     AttachedTable* current_ = nullptr;
-    AttachedTable* ready_ = nullptr;  // null: closed, or of another boot and not mended yet
-    const char* changing_ = nullptr;  // the thread that does a single change
+    AttachedTable* ready_ = nullptr;  // null: closed, or it needs a recovery
+    const char* changing_ = nullptr;  // this_thread() of a single change that is under way
     const char* why_closed_ = nullptr;
     std::uint64_t busy_ = 0;
     Uuid boot_;
     RecoveryProgress progress_;
 };
 
-/// A writer that holds the slot. One thread at a time may use it.
+/// The core of a TableWriter, which holds the writer's slot. One thread at a time may use it.
 class TableWriterCore {
   public:
     TableWriterCore(std::shared_ptr<TableState> state, const std::string& name, std::chrono::nanoseconds timeout)
@@ -384,14 +395,14 @@ class TableWriterCore {
         state_->leave(*this);
     }
 
-    /// Does change(changes). Throws Closed, TwoThreads, ChannelReplaced once.
+    /// Calls change(changes). Throws Closed, TwoThreads, and ChannelReplaced once.
     template <typename Change>
     [[gnu::always_inline]] inline auto change(Change&& change) {
         const Use use(*this);
         if (FLYRING_UNLIKELY(load_relaxed(at_->file.successor()) != 0)) look_for_successor();
         return change(*changes_);
     }
-    /// The same, with the attached file.
+    /// The same, but calls what(attached file).
     template <typename Do>
     auto with_slot(Do&& what) {
         return change([&](TableChanges& changes) {
@@ -400,22 +411,22 @@ class TableWriterCore {
         });
     }
 
-    /// Goes on in the larger file, whose slot this writer has taken.
+    /// Goes on in the larger file. `lock`: its slot, which the caller has locked.
     void move_to(AttachedTable& grown, SlotLock lock) {
-        if (!is_open()) return;  // another thread has closed it meanwhile; this unlocks
+        if (!is_open()) return;  // another thread has closed the writer; `lock` unlocks
         changes_.emplace(grown.file);
         state_->take(grown, *changes_, &name_);
         at_ = &grown;
         lock_ = std::move(lock);  // unlocks the old slot
     }
 
-    /// Closes the writer if a grow that failed has given the name to the larger file: a change of the old file would be
+    /// Closes the writer if a grow failed after it gave the name to the larger file: a change of the old file would be
     /// lost (7).
     void close_if_lost(AttachedTable& old) noexcept {
         if (at_ == &old && load_relaxed(old.file.successor()) != 0) close();
     }
 
-    /// Throws ViewAlive inside a handler of its own update.
+    /// Closes the writer. Throws ViewAlive inside a handler of its own update.
     void close_checked() {
         if (in_handler()) state_->throw_in_handler("closed, nor its writer,");
         close();
@@ -426,22 +437,23 @@ class TableWriterCore {
         end("after close");
         lock_.release();
     }
-    /// The stores of a close.
+    /// Marks the slot as closed, if it is still this writer's.
     void give_back() noexcept {
         const SlotWords slot = at_->file.slot();
         if (load_relaxed(slot.epoch()) == changes_->epoch()) store_release(slot.closed(), std::int32_t{1});
     }
     void end(const char* why) noexcept { store_relaxed(&why_closed_, why); }
-    /// Unlocks. Nothing is stored after this.
+    /// Unlocks the slot. Stores nothing in the file.
     void release() noexcept { lock_.release(); }
+    /// For a forked child: closes the writer without unlocking, since the parent holds the lock.
     void abandon(const char* why) noexcept {
         if (is_open()) end(why);
         lock_.abandon();
     }
 
-    /// Whether it has the slot.
+    /// Whether the writer is open, and so holds the slot.
     bool is_open() const noexcept { return load_relaxed(&why_closed_) == nullptr; }
-    /// Whether the calling thread is inside one of its verbs.
+    /// Whether the calling thread is inside one of its methods.
     bool in_handler() const noexcept { return load_relaxed(&user_) == TableState::this_thread(); }
     const std::string& name() const noexcept { return name_; }
     std::int64_t epoch() const noexcept { return changes_->epoch(); }
@@ -464,6 +476,8 @@ class TableWriterCore {
         }
     }
 
+    /// Marks the writer as used by the calling thread. Throws Closed, TwoThreads; ViewAlive if this thread uses it
+    /// already.
     class Use {
       public:
         explicit Use(TableWriterCore& core) : core_(core) {
@@ -487,11 +501,11 @@ class TableWriterCore {
         if (user == TableState::this_thread()) state_->throw_in_handler("changed");
         throw TwoThreads("the writer of table " + at_->file.path);
     }
-    /// Throws ChannelReplaced, once.
+    /// Throws ChannelReplaced if another table has the name, once.
     [[gnu::cold, gnu::noinline]] void look_for_successor() {
         if (told_ || !is_time_to_look(looked_)) return;
         const auto other = state_->look_for_successor(*at_).other;
-        if (!other) return;  // its name is about to change, or is gone
+        if (!other) return;  // the name has not changed, or is gone
         told_ = true;
         throw ChannelReplaced(at_->file.path, *other);
     }
@@ -501,9 +515,9 @@ class TableWriterCore {
     std::optional<TableChanges> changes_;
     SlotLock lock_;
     std::string name_;
-    bool told_ = false;                                  // that another table has the name
-    std::int64_t looked_ = 0;                            // when it looked for one
-    const char* user_ = nullptr;                         // the thread that is inside a verb
+    bool told_ = false;                                  // ChannelReplaced was thrown
+    std::int64_t looked_ = 0;                            // when the writer last looked for another table of the name
+    const char* user_ = nullptr;                         // this_thread() of a method that is under way
     const char* why_closed_ = "before it has the slot";  // null: it is open
 };
 
@@ -547,7 +561,7 @@ inline void TableState::close(bool sync) {
             try {
                 with_slot(std::chrono::nanoseconds::zero(), [](AttachedTable& at) { mark_clean(at.file); });
             } catch (const NoFreeSlot&) {
-                current().file.sync();  // another process writes: it closes after this one
+                current().file.sync();  // another process holds the slot; its synced close marks the file
             }
         }
     }
@@ -568,8 +582,8 @@ inline void TableState::close(bool sync) {
     } catch (...) {
         failed = std::current_exception();
     }
-    wake_sleepers(current().file.data().sequence, 1);  // no store: the file stays as it is
-    // Another thread may be in the middle of a verb: the file is out of its reach before a lock is released.
+    wake_sleepers(current().file.data().sequence, 1);  // without a store: the file may be clean
+    // Another thread may be in the middle of a change. It must not reach the file any more when a lock is released.
     detach();
     for (TableWriterCore* writer : writers_) writer->release();
     for (const auto& at : files_) {

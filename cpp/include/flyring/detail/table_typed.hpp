@@ -16,12 +16,12 @@
 
 namespace flyring::detail {
 
-/// Throws InvalidArgument unless the values of the table are messages of `T`, or of no schema.
+/// Throws InvalidArgument if the table was created for messages of another template than T's.
 template <typename T>
 void check_template(const TableHeader& header) {
     if (header.value_template == 0 || header.value_template == T::sbeTemplateId()) return;
-    throw InvalidArgument("T", "the values of this table are messages of template " +
-                                   std::to_string(header.value_template) + ", the codec's is " +
+    throw InvalidArgument("T", "the values of this table are messages with template id " +
+                                   std::to_string(header.value_template) + ", but that of the codec is " +
                                    std::to_string(T::sbeTemplateId()));
 }
 
@@ -43,7 +43,7 @@ decltype(auto) decode_value(Bytes value, Handler&& handler) {
     return handler(decoder);
 }
 
-/// Lets handler(T& encoder) write a value of at most `most` bytes, and calls put(bytes) with it.
+/// Lets handler(T& encoder) write a value, then calls put(bytes) with it and returns what put returns.
 template <typename T, typename Handler, typename Put>
 std::int64_t encode_value(const TableHeader& header, Handler&& handler, Put&& put) {
     check_template<T>(header);
@@ -63,14 +63,15 @@ std::int64_t encode_value(const TableHeader& header, Handler&& handler, Put&& pu
     return put(Bytes(reinterpret_cast<const std::byte*>(at), length));
 }
 
-/// Lets handler(T& flyweight) change the fields of a value.
+/// Lets handler(T& flyweight) change the fields of a value. Throws BadMessage if the value is of an older schema
+/// version.
 template <typename T, typename Handler>
 void change_value(std::string& value, Handler&& handler) {
     const auto* const data = reinterpret_cast<const std::byte*>(value.data());
     decode_value<T>(Bytes(data, value.size()), [&](T& flyweight) {
         if (flyweight.buffer() != value.data()) {
             throw BadMessage(0, 0, static_cast<std::int32_t>(T::sbeTemplateId()),
-                             "the value is of an older version, whose block is shorter; put it again");
+                             "the value has an older schema version, whose block is shorter; put the value again");
         }
         handler(flyweight);
     });
@@ -79,7 +80,7 @@ void change_value(std::string& value, Handler&& handler) {
 template <typename T, typename Handler>
 using TypedResult = InPlace<std::decay_t<std::invoke_result_t<Handler&, T&>>>;
 
-/// Calls handler(T& decoder), and keeps what the last call returned.
+/// Calls handler(T& decoder), and keeps what this call returned.
 template <typename T, typename Handler, typename Result>
 void hand_typed(Handler& handler, Bytes value, Result& result) {
     if constexpr (std::is_void_v<std::invoke_result_t<Handler&, T&>>) {

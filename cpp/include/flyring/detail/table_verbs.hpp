@@ -17,7 +17,7 @@
 #include "flyring/span.hpp"
 #include "flyring/table_key.hpp"
 
-// What the verbs of Table, TableWriter and Entry share: keys and values as callers give and get them.
+// What the methods of Table, TableWriter and Entry share: keys and values as callers give and get them.
 
 namespace flyring::detail {
 
@@ -50,16 +50,17 @@ inline bool is_utf8(const std::byte* text, std::size_t size) noexcept {
     if (FLYRING_UNLIKELY(key.size() > header.key_bytes)) throw MessageTooLarge("a key", key.size(), header.key_bytes);
     return {key.data(), key.size()};
 }
-/// The same of an integer.
+/// The same for an integer key.
 [[gnu::always_inline]] inline HashedWord hashed_integer(const TableHeader& header, const Key& key) {
     if (FLYRING_UNLIKELY(header.key_type != KeyType::integer)) (void)hashed(header, key);  // throws
     return HashedWord(get<std::uint64_t>(key.data()));
 }
-/// The same for a put.
+/// The key, as `hashed` returns it, for a put: a text key must be UTF-8, and the value must fit. Throws InvalidArgument
+/// (key), MessageTooLarge.
 inline HashedKey to_put(const TableHeader& header, const Key& key, std::size_t value_size) {
     const HashedKey made = hashed(header, key);
     if (FLYRING_UNLIKELY(header.key_type == KeyType::text && !is_utf8(made.data, made.size))) {
-        throw InvalidArgument("key", "it is no UTF-8, and the keys of this table are text");
+        throw InvalidArgument("key", "it is not UTF-8, but the keys of this table are text");
     }
     if (FLYRING_UNLIKELY(value_size > header.value_bytes)) {
         throw MessageTooLarge("a value", value_size, header.value_bytes);
@@ -83,7 +84,7 @@ struct InPlace<void> {
 template <typename Handler>
 using InPlaceOf = typename InPlace<std::invoke_result_t<Handler&, Bytes>>::type;
 
-/// Calls handler(value) and keeps what the last call returned.
+/// Calls handler(value) and keeps what this call returned.
 template <typename Handler>
 [[gnu::always_inline]] inline void hand_in_place(Handler& handler, const std::byte* value, std::size_t length,
                                                  InPlaceOf<Handler>& result) {
@@ -95,12 +96,13 @@ template <typename Handler>
     }
 }
 
-/// Copies what fits into a buffer.
+/// Copies the value, or as many of its bytes as the buffer holds.
 [[gnu::always_inline]] inline void copy_value(MutableBytes buffer, const std::byte* from, std::size_t length) noexcept {
     copy_bytes(buffer.data(), from, std::min(length, buffer.size()));
 }
 
-/// A put from a handler over a copy of the value; 0 if the key is not there.
+/// Calls handler(value) with a copy of the value, then puts the copy. Returns the new version, or 0 if the key is not
+/// there.
 template <typename Handler>
 std::int64_t update_value(TableChanges& changes, const TableHeader& header, const HashedKey& key, Handler&& handler) {
     changes.check_owner();
@@ -114,6 +116,7 @@ std::int64_t update_value(TableChanges& changes, const TableHeader& header, cons
     return changes.put_at(cell, key, as_bytes(std::string_view(value)));
 }
 
+/// Removes all keys, one after the other. Returns how many it removed.
 inline std::uint64_t clear_keys(TableChanges& changes) {
     changes.check_owner();
     const TableView& view = changes.view();

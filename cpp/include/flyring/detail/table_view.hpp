@@ -13,12 +13,13 @@
 #include "flyring/detail/xxhash64.hpp"
 #include "flyring/errors.hpp"
 
-// Finding and reading (spec/table.md 6). A reader takes nothing and stores nothing.
+// Finding a key and reading a cell (spec/table.md 6). A reader takes no lock and stores nothing. Numbers in parentheses
+// are sections of spec/table.md; 'write 5' is step 5 of its operation write.
 
 namespace flyring::detail {
 
-/// Copies a value, or a key. Up to 64 bytes it is two copies of a fixed size, which may overlap: a loop over words
-/// would fill the processor's window of instructions, so that fewer finds overlap.
+/// Copies a value or a key. From 4 to 64 bytes, it makes two copies of a fixed size, which may overlap. A loop over
+/// words would fill the processor's instruction window, so that fewer finds run at the same time.
 [[gnu::always_inline]] inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t size) noexcept {
     const auto twice = [&](auto half) __attribute__((always_inline)) {
         constexpr std::size_t length = decltype(half)::value;
@@ -40,10 +41,10 @@ namespace flyring::detail {
     }
 }
 
-/// Where a cell is not known.
+/// Stands for no cell.
 inline constexpr std::uint64_t no_cell = ~std::uint64_t{0};
 
-/// Whether `size` bytes are the same; inline for short ones.
+/// Whether `size` bytes are the same. Short ones are compared without a call.
 inline bool same_bytes(const std::byte* one, const std::byte* other, std::size_t size) noexcept {
     if (size >= 8) {
         std::uint64_t wrong = get<std::uint64_t>(one + size - 8) ^ get<std::uint64_t>(other + size - 8);
@@ -73,9 +74,9 @@ struct HashedKey {
           size(length),
           fingerprint(static_cast<std::uint32_t>(
               (length == 8 ? xxhash64(get<std::uint64_t>(bytes)) : xxhash64(bytes, length)) >> 32)) {}
-    /// The entry of the index that leads to a cell.
+    /// The index entry that leads from this key to a cell.
     std::uint64_t entry(std::uint64_t cell) const noexcept { return std::uint64_t{fingerprint} << 32 | (cell + 1); }
-    /// Whether this key lies at `there`, with this length.
+    /// Whether the bytes at `there`, with this length, are this key.
     bool is_at(const std::byte* there, std::int32_t length) const noexcept {
         return static_cast<std::size_t>(length) == size && same_bytes(there, data, size);
     }
@@ -95,12 +96,12 @@ struct HashedWord {
     }
 };
 
-/// A cell as a validated read found it.
+/// What a read found in a cell. It was validated (6, read 4), so it is not torn.
 struct Seen {
     std::int64_t version = 0;      // 0: never written
-    std::int32_t key_length = -1;  // not looked at
+    std::int32_t key_length = -1;  // -1: not looked at
     std::int32_t length = layout::TABLE_REMOVED;
-    bool same_key = false;
+    bool same_key = false;  // the cell holds the key that is looked for
 
     bool live() const noexcept { return version > 0 && length >= 0; }
 };
@@ -108,8 +109,9 @@ struct Seen {
 /// Offsets and words of one mapped table, with the operations of readers.
 class TableView {
   public:
-    /// `base`: a mapping of the file. Only the words that the caller may write are ever written. `owner`: of the owner
-    /// of the slot, for which a body that does not fit its version is no matter of time.
+    /// `base`: a mapping of the file, which may be read-only: this class stores nothing. `owner`: whether the caller is
+    /// the slot's owner. If a body does not fit its version for 1 ms, the owner gets CorruptTable, because no other
+    /// process can be writing the body. A reader gets Busy.
     TableView(const TableFile& file, std::byte* base, bool owner = false) noexcept
         : file_(&file),
           owner_(owner),
@@ -133,12 +135,13 @@ class TableView {
     }
     std::int64_t* generation() const noexcept { return control<std::int64_t>(layout::TABLE_CONTROL_GENERATION); }
     std::int64_t* changed() const noexcept { return control<std::int64_t>(layout::TABLE_CONTROL_CHANGED); }
-    /// Whether no other file has the table's name, as far as is known.
+    /// Whether no other file has taken the table's name, as far as `successor` tells.
     bool is_current() const noexcept {
         return load_relaxed(control<std::int32_t>(layout::TABLE_CONTROL_SUCCESSOR)) == 0;
     }
     std::uint64_t entries() const noexcept { return entries_; }
     std::uint64_t cell_count() const noexcept { return cell_count_; }
+    /// The copy of the index that belongs to `generation`.
     std::uint64_t* copy(std::int64_t generation) const noexcept {
         return word_at<std::uint64_t>(index_, (generation & 1) != 0 ? index_stride_ : 0);
     }
@@ -146,14 +149,16 @@ class TableView {
     std::byte* body(std::uint64_t number, std::int64_t version) const noexcept {
         return body_at(cell(number), version);
     }
-    /// Without a branch: which body it is cannot be predicted.
+    /// The body that a version names. Computed without a branch, because the processor cannot predict which body it is.
     std::byte* body_at(std::byte* cell, std::int64_t version) const noexcept {
         return cell + body_offset_ + (static_cast<std::uint64_t>(-(version & 1)) & body_length_);
     }
     std::int64_t* version(std::uint64_t number) const noexcept {
         return word_at<std::int64_t>(cell(number), layout::TABLE_CELL_VERSION);
     }
+    /// The index entry at which the search for a fingerprint begins.
     std::uint64_t home(std::uint32_t fingerprint) const noexcept { return (fingerprint * entries_) >> 32; }
+    /// The index entry at which a search goes on.
     std::uint64_t after(std::uint64_t at) const noexcept { return at + 1 == entries_ ? 0 : at + 1; }
 
     /// Whether a cell with this number can be used: it is there, and does not cross a multiple of 1 GiB.
@@ -168,6 +173,7 @@ class TableView {
         const std::uint64_t number = (entry & 0xffffffff) - 1;
         return FLYRING_LIKELY(usable(number)) ? number : no_cell;
     }
+    /// The first cell that was never used; at most the number of cells.
     std::uint64_t fresh() const noexcept {
         return std::min<std::uint64_t>(load_relaxed(control<std::uint32_t>(layout::TABLE_CONTROL_FRESH)), cell_count_);
     }
@@ -175,8 +181,8 @@ class TableView {
         throw CorruptTable(file_->path, static_cast<std::int64_t>(number), reason);
     }
 
-    /// Reads a cell (6, read): calls look(cell, body) between the two looks at seq, again until both agree. look
-    /// returns a Seen without version. Throws Busy, CorruptTable.
+    /// Reads a cell (6, read): loads seq, calls look(cell, body), and loads seq again. Repeats this until both times
+    /// seq is the cell's version. look returns a Seen without the version. Throws Busy, CorruptTable.
     template <typename Look>
     [[gnu::always_inline]] inline Seen read(std::uint64_t number, Look&& look) const {
         std::byte* const at = cell(number);
@@ -209,8 +215,8 @@ class TableView {
         }
     }
 
-    /// Reads a cell and compares its key. `take(value, length)` is called between the two looks if the key is the same
-    /// and there is a value.
+    /// Reads a cell and compares its key. If the cell holds this key and a value, calls take(value, length) before seq
+    /// is loaded again. So take may be called several times and may see a torn value; only its last call counts.
     template <typename AnyKey, typename Take>
     [[gnu::always_inline]] inline Seen read_key(std::uint64_t number, const AnyKey& key, Take&& take) const {
         return read(number, [&](std::byte* cell, std::byte* body) __attribute__((always_inline)) {
@@ -226,7 +232,7 @@ class TableView {
         });
     }
 
-    /// Finds a key (6, find). Returns its cell, or no_cell, and what was read there. `take`: as for read_key.
+    /// Finds a key (6, find). Returns its cell, or no_cell. `seen`: what was read there. `take`: as for read_key.
     template <typename AnyKey, typename Take>
     [[gnu::always_inline]] inline std::uint64_t find(const AnyKey& key, Seen& seen, Take&& take) const {
         std::int64_t version = 0;
@@ -236,12 +242,12 @@ class TableView {
             seen.same_key = true;
             return number;
         }
-        Seen found;  // not the caller's, which so stays in registers
+        Seen found;  // not the caller's `seen`, so that this stays in registers
         const std::uint64_t number = search(key, found, take);
         seen = found;
         return number;
     }
-    /// The same, step by step.
+    /// The same, with all steps of 6.
     template <typename AnyKey, typename Take>
     [[gnu::noinline]] std::uint64_t search(const AnyKey& key, Seen& seen, Take&& take) const {
         Patience patience;
@@ -271,7 +277,7 @@ class TableView {
         return key.size == sizeof(std::uint64_t) ? find(HashedWord(key), seen, nothing) : find(key, seen, nothing);
     }
 
-    /// Reads any cell: key and value are copied. Returns whether it is live.
+    /// Reads a cell, whatever its key is, and copies key and value. Returns whether the cell holds a key.
     bool read_any(std::uint64_t number, std::string& key, std::string& value, std::int64_t& version) const {
         const Seen seen = read(number, [&](std::byte* cell, std::byte* body) {
             Seen found;
@@ -290,9 +296,9 @@ class TableView {
     }
 
   private:
-    /// Finds a key if nothing is in its way: its first entry leads to it, and its value stands still. Else no_cell, and
-    /// search does it step by step. This path is short on purpose: a processor overlaps the misses of several finds,
-    /// as many as fit into its window of instructions.
+    /// Finds a key in the usual case: the first entry with its fingerprint leads to it, and no writer is changing its
+    /// value. Otherwise returns no_cell, and the caller searches with all steps. This path is short on purpose: the
+    /// processor overlaps the cache misses of as many finds as fit into its instruction window.
     template <typename AnyKey, typename Take>
     [[gnu::always_inline]] inline std::uint64_t find_undisturbed(const AnyKey& key, std::int64_t& version,
                                                                  Take&& take) const {
@@ -307,7 +313,7 @@ class TableView {
         const std::uint64_t number = (entry & 0xffffffff) - 1;
         if (FLYRING_UNLIKELY(!usable(number))) return no_cell;
         std::byte* const cell = this->cell(number);
-        // Which of the bodies is read tells the cell's version, so both are fetched beside it.
+        // The cell's version says which body is read. Both are fetched now, at the same time as the version.
         __builtin_prefetch(cell + body_offset_);
         __builtin_prefetch(cell + body_offset_ + body_length_);
         const std::int64_t is = load_acquire(word_at<std::int64_t>(cell, layout::TABLE_CELL_VERSION));  // read 1
@@ -324,7 +330,7 @@ class TableView {
             take(body + layout::TABLE_BODY_VALUE, static_cast<std::size_t>(length));
         } catch (...) {
             acquire_fence();
-            if (load_relaxed(seq) == is) throw;  // what it saw was whole
+            if (load_relaxed(seq) == is) throw;  // the value that it saw was not torn
             return no_cell;
         }
         acquire_fence();  // read 4; pairs with the fence of write 2
@@ -333,10 +339,13 @@ class TableView {
         return number;
     }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_unread(std::uint64_t number) const {
-        if (owner_) corrupt(number, "the number of its value never fits its version");
+        if (owner_) {
+            corrupt(number, number == no_cell ? "the index changes, although no other process can write"
+                                              : "the number of its value (seq) stays different from its version");
+        }
         throw Busy(file_->path, static_cast<std::int64_t>(number));
     }
-    /// How long a read or a search begins again.
+    /// Ends the repetition of a read or a search after 1 ms.
     class Patience {
       public:
         [[gnu::cold, gnu::noinline]] bool over() noexcept {
@@ -352,7 +361,7 @@ class TableView {
         std::uint32_t turns_ = 0;
     };
 
-    /// Calls look(). What it throws counts only if what it saw was whole.
+    /// Calls look(). An exception that it throws is passed on only if the value that it saw was not torn.
     template <typename Look>
     [[gnu::always_inline]] static inline Seen guarded(const std::int64_t* seq, std::int64_t version, Look&& look) {
         try {

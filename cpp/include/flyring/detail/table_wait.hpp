@@ -11,7 +11,8 @@
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 
-// Sleeping until a key or the table has changed (spec/table.md 8).
+// Sleeping until a key or the table has changed (spec/table.md 8). Numbers in parentheses are sections of
+// spec/table.md; 'write 5' is step 5 of its operation write.
 
 namespace flyring::detail {
 
@@ -21,7 +22,8 @@ class TableWait {
     TableWait(TableState& state, std::chrono::nanoseconds timeout)
         : state_(state), start_(clock_ns(CLOCK_MONOTONIC)), deadline_(later(start_, timeout.count())) {}
 
-    /// Sleeps on a pair until `ready()`, or once. Returns false after the deadline. Throws ChannelReplaced.
+    /// Waits until ready(), or until one sleep has ended: then the caller looks again. `cell`: sleeps on the words of
+    /// this cell; no_cell: on those of the table. Returns false after the deadline. Throws ChannelReplaced.
     template <typename Ready>
     bool next(AttachedTable& at, std::uint64_t cell, Ready&& ready) {
         if (over_) return false;
@@ -60,10 +62,11 @@ class TableWait {
         }
         return false;
     }
-    /// The slot's owner does not wake if `wakes` is not the epoch.
+    /// The longest time between two looks (8). It is short if the slot's owner does not wake sleepers: then `wakes` is
+    /// not its epoch.
     static std::int64_t cap(const TableFile& file) noexcept {
         const SlotWords slot = file.slot();
-        const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take
+        const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take 3
         const bool owned = is_epoch(epoch) && load_relaxed(slot.closed()) == 0;
         return owned && load_relaxed(slot.wakes()) != epoch ? short_cap : data_cap;
     }
@@ -74,7 +77,8 @@ class TableWait {
     bool over_ = false;
 };
 
-/// Waits until a key has another version than this one (0: until it is there). Returns that version; 0: it is gone.
+/// Waits until the key's version differs from `version`. With `version` 0, waits until the key exists. Returns the new
+/// version, or 0 if the key was removed.
 inline std::int64_t wait_for_key(TableState& state, const HashedKey& key, std::int64_t version,
                                  std::chrono::nanoseconds timeout) {
     check_timeout(timeout);
@@ -98,7 +102,7 @@ inline std::int64_t wait_for_key(TableState& state, const HashedKey& key, std::i
     }
 }
 
-/// Waits until the table's last change is another one.
+/// Waits until the number of the table's last change differs from `version`. Returns the new number.
 inline std::int64_t wait_for_change(TableState& state, std::int64_t version, std::chrono::nanoseconds timeout) {
     check_timeout(timeout);
     TableWait wait(state, timeout);

@@ -273,12 +273,13 @@ def left_of(title: str, stats: TableStats, checked: bool) -> Iterator[tuple[str,
     elif stats.needs_recovery:
         yield "last written before this boot, without checksums: it cannot be read", f"flyring table rm {title}"
     if stats.unfinished:
-        who = f"the last one with a name was {stats.writer or 'none'}"
-        yield f"a writer died within a change ({who}); the next one finishes it", f"flyring table check {title}"
+        last = f"; the last TableWriter was {stats.writer or 'without a name'}" if stats.attached_at else ""
+        yield f"a process died during a change, which the next writer completes{last}", f"flyring table check {title}"
     if stats.size >= stats.capacity:
         yield f"full: {stats.size} keys", f"flyring table grow {title} {2 * stats.capacity}, or remove keys"
     if stats.damaged:
-        yield f"{stats.damaged} values were lost in the last recovery", f"load a snapshot: flyring table load {title}"
+        remedy = f"go back to a snapshot: copy it to {title} while no process has the table open"
+        yield f"{stats.damaged} values were lost in the last recovery", remedy
 
 
 def of_the_versions(folder: str, machine: Machine) -> Iterator[Check]:

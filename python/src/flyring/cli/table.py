@@ -64,12 +64,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     one = with_keys(verb("watch", "print each change live, as JSON lines", watch), "*", "default: all keys")
     one.add_argument("--count", metavar="N", type=int, help="end after N lines")
     with_json(verb("check", "check a table against the layout's rules; status 1 if one is broken", check))
-    one = with_json(verb("snapshot", "write a whole copy of a table, synced", snapshot))
-    one.add_argument("path", metavar="PATH", help="the copy; it is replaced in one step")
+    one = with_json(verb("snapshot", "write a full copy of a table, and sync it", snapshot))
+    one.add_argument("path", metavar="PATH", help="the copy; an older one is replaced in one step")
     one.add_argument("--every", metavar="SECONDS", type=float, help="again each SECONDS, until Ctrl-C")
     one.add_argument("--count", metavar="N", type=int, help="with --every: end after N copies")
-    one = with_json(verb("grow", "put a larger file in the place of a table", grow))
-    one.add_argument("capacity", metavar="CAPACITY", type=int, help="how many keys fit then")
+    one = with_json(verb("grow", "replace a table's file by a larger one", grow))
+    one.add_argument("capacity", metavar="CAPACITY", type=int, help="the new capacity, in keys")
 
 
 def table(options: argparse.Namespace) -> int:
@@ -86,7 +86,7 @@ def opened(name: str, read_only: bool = True) -> Table:
 
 
 class Progress:
-    """Says on standard error how far a recovery is, if it takes long."""
+    """Prints on standard error how far a recovery is, if it takes long."""
 
     def __init__(self, name: str) -> None:
         self.name, self.next = name, time.monotonic() + TOLD
@@ -176,7 +176,7 @@ def load(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Prints what is there, and then each change. Returns status 1 if another table gets the name."""
+    """Prints the present keys, and then each change. Returns status 1 if another table gets the name."""
     with opened_for_waiting(options.name) as one:
         keys = [key_of(one, text, options.key_hex) for text in options.keys]
         seen: dict[Any, int] = {}
@@ -218,7 +218,8 @@ def some_of(one: Table, keys: list[Any]) -> Iterator[tuple[Any, bytes, int]]:
 
 
 def opened_for_waiting(name: str) -> Table:
-    """Opens the table so that it sleeps, if this process may write to it."""
+    """Opens the table for writing, so that a wait can sleep until it is woken. If this process may not write to it,
+    opens it for reading only; then a wait looks each millisecond."""
     try:
         return opened(name, read_only=False)
     except PermissionError:
@@ -231,7 +232,7 @@ def check(options: argparse.Namespace) -> int:
             with one.writer("flyring-check", timeout=PATIENCE):
                 broken = list(broken_rules(one))
         except NoFreeSlotError as error:
-            raise FlyringError(f"a table is checked while no process writes: {error}") from error
+            raise FlyringError(f"a table can be checked only while no process writes: {error}") from error
         if options.json:
             print_json({"path": one.path, "broken": len(broken), "findings": broken})
     if not options.json:
@@ -242,7 +243,8 @@ def check(options: argparse.Namespace) -> int:
 
 
 def snapshot(options: argparse.Namespace) -> int:
-    """With ``--every`` a copy that fails is said, and the next one is tried; the status is 1 then."""
+    """Writes one copy, or with ``--every`` one at each interval. There, if a copy fails, prints the error and goes on;
+    the status is 1 at the end."""
     if options.every is None:
         copy(options)
         return 0
@@ -261,7 +263,7 @@ def snapshot(options: argparse.Namespace) -> int:
 
 
 def copy(options: argparse.Namespace) -> None:
-    with opened(options.name) as one:  # again for each copy: another table may have the name
+    with opened(options.name) as one:  # opened for each copy: another table may have the name
         path = options.path if "/" in options.path else f"./{options.path}"
         begun = time.monotonic()
         count = one.snapshot(path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table's file as it is: opened and mapped for reading only, never changed. Only its header and control section are
-mapped, so a look costs the same for a table of any size. It works before a recovery, too."""
+"""Opens and maps a table's file for reading only, and never changes it. Only header and control section are mapped, so
+the cost is the same for a table of any size. Also works for a table that needs recovery."""
 
 from __future__ import annotations
 
@@ -80,11 +80,12 @@ def is_table(path: str) -> bool:
 
 
 WORDS = {"info": "info", "check": "check", "rm": "rm", "tail": "watch", "publish": "load"}
-"""The verb of ``flyring table`` that does to a table what a command does to a channel."""
+"""From a command for channels to the verb of ``flyring table`` that does the same for tables."""
 
 
 def hint(command: str, names: Iterable[str]) -> str:
-    """Returns what to do with a name that is a table's where a channel is needed, or the other way round; else ""."""
+    """Returns advice for the user if one of the names is a table's where a channel is needed, or the other way round;
+    else ""."""
     for name in names:
         try:
             channel, table = channel_path(name), table_path(name)

@@ -14,7 +14,7 @@ from ..table import Table
 
 
 def key_of(table: Table, text: str, as_hex: bool = False) -> Any:
-    """Returns the key that an argument of the command is. InvalidArgumentError."""
+    """Converts a command-line argument to a key. Raises InvalidArgumentError."""
     if as_hex and table.key_type != "bytes":
         raise InvalidArgumentError("key-hex", f"the keys of this table are {table.key_type}; only bytes may be in hex")
     if as_hex:
@@ -28,7 +28,8 @@ def key_of(table: Table, text: str, as_hex: bool = False) -> Any:
 
 
 def value_of(table: Table, text: str, as_hex: bool) -> bytes:
-    """Returns the value that an argument of the command is: text, bytes in hexadecimal, or a message as JSON."""
+    """Converts a command-line argument to a value. The argument is text, bytes in hexadecimal, or a message as JSON.
+    Raises InvalidArgumentError."""
     if as_hex:
         return bytes_of("value", text)
     if table.schema is None:
@@ -48,7 +49,7 @@ def bytes_of(argument: str, text: str) -> bytes:
 
 
 def key_field(key: Any) -> dict[str, Any]:
-    """A key of bytes is in hexadecimal, as ``key_hex``."""
+    """The JSON field of a key: ``key``, or ``key_hex`` (hexadecimal digits) if the key is bytes."""
     return {"key_hex": key.hex()} if isinstance(key, bytes) else {"key": key}
 
 
@@ -58,7 +59,8 @@ def line_of(table: Table, key: Any, value: bytes, version: int) -> str:
 
 
 def value_field(table: Table, value: bytes) -> dict[str, Any]:
-    """A value that is not a message of the table's schema, or no text, is in hexadecimal, as ``data``."""
+    """The JSON field of a value: ``message`` with a schema, ``text`` without. A value that is no such message or no
+    printable text becomes ``data`` (hexadecimal digits)."""
     if table.schema is not None:
         try:
             return {"message": to_dict(table.message.decode(value))}
@@ -72,7 +74,7 @@ def value_field(table: Table, value: bytes) -> dict[str, Any]:
 
 
 def parsed(table: Table, text: str) -> tuple[Any, bytes]:
-    """Returns key and value of a line. ValueError, KeyError, TypeError or FlyringError."""
+    """Returns key and value of a line. Raises ValueError, KeyError, TypeError or FlyringError."""
     line = json.loads(text)
     if not isinstance(line, dict) or not line.keys() & {"key", "key_hex"}:
         raise ValueError('it is not an object with a "key" or "key_hex"')

@@ -21,7 +21,7 @@ GIVEN = ("capacity", "key", "key_bytes", "value_bytes", "message", "checked", "m
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Adds the options of ``Table.create``; their defaults are those of spec/api.md."""
-    command.add_argument("--key", required=True, choices=("text", "bytes", "integer"), help="what the keys are")
+    command.add_argument("--key", required=True, choices=("text", "bytes", "integer"), help="the type of the keys")
     command.add_argument("--capacity", required=True, metavar="K", type=int, help="how many keys fit")
     command.add_argument("--key-bytes", metavar="N", type=size, help="the longest key; default 32")
     command.add_argument("--value-bytes", metavar="N", type=size, help="the longest value, such as 48 or 4KiB")
@@ -30,11 +30,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--checked",
         action=argparse.BooleanOptionalAction,
-        help="whether values have checksums, and survive a power loss; default: on a disk",
+        help="whether values have checksums, which a recovery after a power loss needs; default: on a disk",
     )
     command.add_argument("--mode", metavar="OCTAL", type=octal, help="permission bits of the file; default 0600")
     command.add_argument("--any-file-system", action="store_true", help="also allow file systems not known to work")
-    command.add_argument("--replace", action="store_true", help="put it in the place of a table of that name")
+    command.add_argument("--replace", action="store_true", help="replace a table of that name")
 
 
 def create(options: argparse.Namespace) -> int:
@@ -55,7 +55,8 @@ def create(options: argparse.Namespace) -> int:
 
 
 def rm(options: argparse.Namespace) -> int:
-    """Removes nothing if one of the names is no table: the user may have meant ``remove``, which removes keys."""
+    """Removes names. If the first name exists and another one does not, removes nothing: the user may have meant
+    ``remove``, which removes keys."""
     paths = [table_path(name) for name in options.names]
     if len(paths) > 1 and os.path.exists(paths[0]):
         for name, path in zip(options.names[1:], paths[1:], strict=True):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring table ls`` and ``info``: what tables hold. They only look, also before a recovery."""
+"""``flyring table ls`` and ``info``: what tables hold. Both only read. They also work for a
+table that needs recovery."""
 
 from __future__ import annotations
 
@@ -19,12 +20,15 @@ from .report import age_text, print_json, printable, size_text, table, time_text
 from .table_image import SUFFIX, TableImage, open_table
 
 VERSION = 1
-"""Of the JSON document. A new field keeps it; a field that changes or goes raises it."""
+"""The version of the JSON document of ``info``. It grows if a field changes its meaning or is removed, not if one is
+added."""
+# The header fields that the JSON documents show.
 FILE = ("key_type", "key_bytes", "value_bytes", "checked", "minor", "created_at", "file_length", "cells", "cell_stride",
         "schema_length", "schema_id", "schema_version")  # fmt: skip
 
 
 def ls(options: argparse.Namespace) -> int:
+    """Runs ``flyring table ls``. Returns the exit status: 1 if a file is not a valid table."""
     folder = options.folder or os.environ.get("FLYRING_DIR") or default_folder()
     tables: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
@@ -52,6 +56,7 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def row(one: dict[str, Any]) -> tuple[object, ...]:
+    """The columns of one table in the list."""
     key = one["key_type"] if one["key_type"] == "integer" else f"{one['key_type']} {one['key_bytes']}"
     writer = f"{one['writer'] or 'no name'} (pid {one['pid']})" if one["writing"] else "-"
     return (
@@ -68,12 +73,14 @@ def row(one: dict[str, Any]) -> tuple[object, ...]:
 
 
 def described(image: TableImage) -> dict[str, Any]:
-    """Returns the statistics, and what the header says, by the names of layout.toml."""
+    """Returns the statistics and some header fields as a dictionary. The header fields have their names in
+    layout.toml."""
     stats = asdict(image.stats())
     return stats | {"id": str(stats["id"])} | {field: getattr(image.header, field) for field in FILE}
 
 
 def info(options: argparse.Namespace) -> int:
+    """Runs ``flyring table info``. Returns the exit status."""
     with open_table(options.name) as image:
         stats, document = image.stats(), described(image)
         document["message"] = message_name(image)
@@ -90,25 +97,25 @@ def info(options: argparse.Namespace) -> int:
     print(printable(f"  values     {of}up to {document['value_bytes']} bytes, {sums}"))
     print(f"  file       {size_text(document['file_length'])} ({document['file_length']} bytes)")
     print(f"  index      {stats.filled} of {stats.entries} entries used{rebuild_text(stats)}")
-    print(f"  changes    {stats.version}, {stats.epoch} times by a new writer")
+    print(f"  changes    {stats.version}; the writer's slot was taken {stats.epoch} times")
     print(printable(f"  writer     {writer_text(stats)}"))
     if stats.needs_recovery:
         do = (
-            "let a process write, or run flyring table check"
+            "; change it from any process, or run flyring table check, which recovers it"
             if document["checked"]
-            else "replace it: without checksums it cannot be mended"
+            else ", and without checksums it cannot be recovered; replace or unlink it"
         )
-        print(f"  NEEDS RECOVERY: last written in another boot; {do}")
+        print(f"  NEEDS RECOVERY: last changed before a reboot, and not closed with sync{do}")
     if stats.damaged:
         print(f"  damaged    {stats.damaged} values were lost in the last recovery")
     if stats.successor:
-        what = "another table has its name" if stats.successor == 1 else "its name was removed"
-        print(f"  replaced   {what}; processes that are attached to this file still use it")
+        what = "replaced   another table has the name" if stats.successor == 1 else "unlinked   the name was removed"
+        print(f"  {what}; processes that have this file open still use it")
     return 0
 
 
 def message_name(image: TableImage) -> str | None:
-    """Returns the name of the message that each value is; None without a schema, or with a broken one."""
+    """Returns the name of the values' message; None if the table has no schema, or a broken one."""
     header = image.header
     if not header.schema_length:
         return None
@@ -121,16 +128,19 @@ def message_name(image: TableImage) -> str | None:
 
 
 def rebuild_text(stats: TableStats) -> str:
+    """How far the rebuild of the index is; empty if none is under way."""
     steps = 2 * stats.entries + 1
     return f", a rebuild is at {100 * stats.rebuild // steps} %" if 0 < stats.rebuild <= steps else ""
 
 
 def writer_text(stats: TableStats) -> str:
-    who = f"{stats.writer or 'no name'} (pid {stats.pid})"
+    """Describes the present writer, or the last one."""
+    process = f"{stats.writer or 'no name'} (pid {stats.pid})"
+    last = f"; the last TableWriter was {process}" if stats.attached_at else ""
     if stats.writing:
         if not stats.attached_at:
             return "a process changes the table now"
-        return f"{who}, for {(time.time_ns() - stats.attached_at) / 1e9:.0f} s"
+        return f"{process}, for {(time.time_ns() - stats.attached_at) / 1e9:.0f} s"
     if stats.unfinished:
-        return f"none. A writer died within a change, the last one with a name was {who}; the next one finishes it"
-    return "none" if not stats.attached_at else f"none; the last one that stayed was {who}"
+        return f"none; a process died during a change, which the next writer completes{last}"
+    return f"none{last}"

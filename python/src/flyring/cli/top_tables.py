@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring top`` knows about a table: two snapshots give the rate of changes, and tell that a writer has died."""
+"""What ``flyring top`` knows about a table. Two ``stats()`` give the rate of changes, and show that a writer died."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .top_row import Row
 
 @dataclass
 class TableSeen:
-    """The last snapshot of a table, and what only those before can tell."""
+    """The last ``stats()`` of a table, and what follows from a comparison with earlier ones."""
 
     stats: TableStats
     at: float
@@ -21,7 +21,7 @@ class TableSeen:
     rate: float = 0.0
     """Changes a second."""
     held: int = 0
-    """The epoch of a writer that had the slot in two looks: a single change is shorter than that. 0: none."""
+    """The epoch of a writer that had the slot at two looks in a row (a single change is shorter). 0: none."""
 
     @property
     def died(self) -> bool:
@@ -30,7 +30,8 @@ class TableSeen:
 
 
 def compare_table(before: TableSeen | None, stats: TableStats, now: float) -> tuple[TableSeen, list[str]]:
-    """Returns the snapshot with what only the one before can tell, and what has happened in between."""
+    """Compares ``stats`` with those of the look before. Returns the new ``TableSeen``, and sentences that say what
+    happened in between."""
     old = before.stats if before is not None else None
     if before is None or old is None or old.id != stats.id:
         return TableSeen(stats, now, -1), ["REPLACED by another table"] if old is not None else []
@@ -66,7 +67,7 @@ def table_row(table: str, seen: TableSeen, processes: Processes) -> Row:
         wrong("NEEDS RECOVERY")
     if seen.died or stats.unfinished:
         process = "away"
-        wrong("DEAD", "DEAD within a change: the next writer finishes it" if stats.unfinished else "DEAD")
+        wrong("DEAD", "DEAD during a change: the next writer completes it" if stats.unfinished else "DEAD")
     elif stats.writing and process == "STOPPED":
         wrong("STOPPED")
     full = stats.size >= stats.capacity

@@ -107,7 +107,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     public static Channel open(String name, OpenOptions options) {
         if (options == null) {
-            throw new InvalidArgumentException("options", "There are no options. Leave them out for the defaults.");
+            throw new InvalidArgumentException("options", "The options are null. Call open(name) for the defaults.");
         }
         String path = Place.path(name);
         Place.checkFolder(name, false);
@@ -277,7 +277,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
 
     private static ChannelOptions required(ChannelOptions options) {
         if (options == null) {
-            throw new InvalidArgumentException("options", "There are no options. A channel needs its kind:"
+            throw new InvalidArgumentException("options", "The options are null. A channel needs its kind:"
                 + " ChannelOptions.broadcast(), inbox() or queue().");
         }
         return options;

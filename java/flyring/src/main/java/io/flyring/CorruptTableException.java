@@ -12,8 +12,8 @@ public final class CorruptTableException extends FlyringException {
     private final String reason;
 
     CorruptTableException(long cell, String reason, String path) {
-        super("corrupt-table", path + " is damaged at " + (cell < 0 ? "its control section" : "cell " + cell) + ": "
-            + reason + ". Take a snapshot of what can be read, and replace the table.");
+        super("corrupt-table", (cell < 0 ? "Table " : "Cell " + cell + " of table ") + path + " is corrupt: " + reason
+            + ". Run flyring table check, which lists all that is broken, then replace the table.");
         this.cell = cell;
         this.reason = reason;
     }

@@ -6,8 +6,8 @@ import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * A handle of one key of a table, which remembers where the key lies: reads need no search. If the key moved, the entry
- * finds it again. For one thread at a time.
+ * A handle of one key of a table. It remembers where the key lies, so that reads and changes need no search; if the key
+ * has moved, the entry searches for it again. For one thread at a time.
  */
 public final class Entry {
     private final TableState table;
@@ -20,7 +20,7 @@ public final class Entry {
         look.key.set(key);
     }
 
-    /** Reads the value where it was, or finds the key; returns whether it is there. */
+    /** Reads the value where the key lay last, else searches for the key; returns whether the key is there. */
     private boolean find() {
         TableFile now = table.readable();
         if (cell < 0 || now != file || !look.read(now, cell)) {
@@ -59,7 +59,7 @@ public final class Entry {
      *
      * @param handler reads the value; may be called several times, and may see a value that is torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      */
     @SuppressWarnings("unchecked")
     public <R> R read(ValueHandler<R> handler) {
@@ -76,7 +76,7 @@ public final class Entry {
     /**
      * The key's version.
      *
-     * @return the number of its last change; 0 if the key is not there.
+     * @return the version, which only grows; 0 if the key is not there.
      */
     public long version() {
         checkIdle();
@@ -84,19 +84,19 @@ public final class Entry {
     }
 
     /**
-     * Waits until the key has another version.
+     * Waits until the key's version differs from {@code version}.
      *
-     * @param version the version it has; 0: until it is there.
+     * @param version the version that the caller saw last; 0 waits until the key is there.
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
-     * @return the new version; 0 if the key is gone.
-     * @throws TimedOutException if it did not change in time.
+     * @return the new version; 0 if the key was removed.
+     * @throws TimedOutException if the version did not change in time.
      */
     public long waitChanged(long version, Duration timeout) {
         checkIdle();
         return table.waiting(timeout, wait -> table.changed(look, version, wait));
     }
 
-    /** Makes a change by the remembered cell. */
+    /** Makes a change through a writer, which tries the remembered cell before a search. */
     long change(TableState of, TableWriter writer, TableVerbs.What what, DirectBuffer value, int offset, int length,
         ValueUpdate update) {
         if (of != table) {

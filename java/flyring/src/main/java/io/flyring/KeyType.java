@@ -3,7 +3,7 @@ package io.flyring;
 
 import java.util.Locale;
 
-/** What the keys of a table are (table.md 2.1). */
+/** The type of a table's keys (table.md 2.1). */
 public enum KeyType {
     /** Bytes: a {@link org.agrona.DirectBuffer}. */
     BYTES(Layout.TABLE_KEY_TYPE_BYTES),

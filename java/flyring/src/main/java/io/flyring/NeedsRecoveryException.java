@@ -2,8 +2,8 @@
 package io.flyring;
 
 /**
- * The table was last written in another boot and not closed synced. The first writer recovers it if its values are
- * checked. Code {@code needs-recovery}.
+ * The table was last written before a reboot and not closed with a sync, so values may be torn. The first writer after
+ * the reboot recovers it if its values have checksums. Code {@code needs-recovery}.
  */
 public final class NeedsRecoveryException extends FlyringException {
     private static final long serialVersionUID = 1L;
@@ -12,9 +12,9 @@ public final class NeedsRecoveryException extends FlyringException {
     private final String path;
 
     NeedsRecoveryException(String path, boolean checked) {
-        super("needs-recovery", path + " was written in another boot and not closed synced, so values may be torn. "
-            + (checked ? "Open it for writing and take its writer: that recovers it."
-            : "Its values have no checksums, so it cannot be recovered: replace it, or unlink it."));
+        super("needs-recovery", "Table " + path + " was last changed before a reboot, and not closed with sync:"
+            + " its values may be torn" + (checked ? ". Open it for writing and take a writer, which recovers it."
+            : ", and it has no checksums to find them. Replace or unlink it."));
         this.path = path;
     }
 

@@ -88,14 +88,14 @@ public final class OpenOptions {
     }
 
     /**
-     * What is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
+     * An action that is called during the recovery of a table, with the numbers of cells checked and of all cells.
      *
      * @param action runs in the thread whose change recovers the table.
      * @return this.
      */
     public OpenOptions recoveryProgress(BiConsumer<Long, Long> action) {
         if (action == null) {
-            throw new InvalidArgumentException("recovery_progress", "There is no action. Leave the option out.");
+            throw new InvalidArgumentException("recovery_progress", "The action is null. Leave the option out.");
         }
         recoveryProgress = action;
         return this;

@@ -6,9 +6,10 @@ import java.util.UUID;
 import java.util.function.Consumer;
 
 /**
- * The latest value of each key, in a memory-mapped file that several processes share. One process at a time writes; any
- * number of processes read, without a lock and without a store. A name stands for {@code <folder>/<name>.table}, an
- * argument with a {@code /} is a path, as for a {@link Channel}. Thread-safe. Spec table.md.
+ * A map in a memory-mapped file: the latest value of each key. Any number of processes read it, without a lock and
+ * without a store. One process at a time writes: only the process that holds the writer's slot can change the table. A
+ * name stands for {@code <folder>/<name>.table}; an argument that contains a {@code /} is a path, as for a
+ * {@link Channel}. Instances are thread-safe. See spec/table.md.
  */
 public final class Table extends TableReads implements AutoCloseable {
     private final TableState state;
@@ -42,6 +43,7 @@ public final class Table extends TableReads implements AutoCloseable {
         return make(name, options, true);
     }
 
+    /** Creates the file and opens the table; with {@code replace}, also if another table has the name. */
     private static Table make(String name, TableOptions options, boolean replace) {
         String path = Place.tablePath(name);
         required(options).check();
@@ -49,14 +51,16 @@ public final class Table extends TableReads implements AutoCloseable {
         return new Table(TableCreation.make(path, options, replace), existing(options));
     }
 
+    /** Returns the options; throws if they are null. */
     private static TableOptions required(TableOptions options) {
         if (options == null) {
-            throw new InvalidArgumentException("options", "There are no options. A table needs the type of its keys:"
+            throw new InvalidArgumentException("options", "The options are null. A table needs the type of its keys:"
                 + " TableOptions.text(), integer() or bytes().");
         }
         return options;
     }
 
+    /** The options for opening that correspond to these options for creating. */
     private static OpenOptions existing(TableOptions options) {
         return new OpenOptions().anyFileSystem(options.anyFileSystem).identity(options.identity).wake(options.wake)
             .recoveryProgress(options.recoveryProgress);
@@ -82,7 +86,7 @@ public final class Table extends TableReads implements AutoCloseable {
      */
     public static Table open(String name, OpenOptions options) {
         if (options == null) {
-            throw new InvalidArgumentException("options", "There are no options. Leave them out for the defaults.");
+            throw new InvalidArgumentException("options", "The options are null. Call open(name) for the defaults.");
         }
         String path = Place.tablePath(name);
         Place.checkFolder(name, false);
@@ -190,9 +194,10 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Takes the writer's slot without a name, if it is free.
+     * Takes the writer's slot, if it is free; the writer has no name.
      *
      * @return the writer.
+     * @throws NoFreeSlotException if the slot is not free.
      * @see #writer(String, Duration)
      */
     public TableWriter writer() {
@@ -204,6 +209,7 @@ public final class Table extends TableReads implements AutoCloseable {
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; a label for people.
      * @return the writer.
+     * @throws NoFreeSlotException if the slot is not free.
      * @see #writer(String, Duration)
      */
     public TableWriter writer(String name) {
@@ -244,8 +250,9 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Calls an action for each key. A key that is there all the time is met once, whole; one that is put or removed
-     * meanwhile is met or not. To see one instant, hold the {@link #writer}.
+     * Calls an action for each key. A key that is there during the whole call is passed to the action exactly once,
+     * with a value that is not torn. A key that is put or removed during the call may be passed or not. To get the
+     * values of one moment, hold the {@link #writer} during the call.
      *
      * @param action gets the key and a copy of its value, valid until it returns.
      */
@@ -284,11 +291,11 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Waits until any key has changed.
+     * Waits until the table's version differs from {@code version}.
      *
-     * @param version what {@link #version()} returned.
+     * @param version the version that the caller saw last, from {@link #version()}.
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
-     * @return the table's version.
+     * @return the table's new version.
      * @throws TimedOutException if nothing changed in time.
      */
     public long waitChanged(long version, Duration timeout) {
@@ -296,7 +303,9 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Writes a whole copy of the table: beside, synced, then renamed.
+     * Writes a full copy of the table to a temporary file in the copy's folder, syncs it, and renames it. If the table
+     * changes meanwhile, no value is torn, but the values may be of different moments; {@link TableWriter#snapshot}
+     * copies the table of one moment.
      *
      * @param name name or path of the copy; a table that is there is replaced.
      * @return how many keys it has.
@@ -306,26 +315,27 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Puts a larger file in the place of this one. Keys keep their versions; other processes follow.
+     * Replaces the table's file by a larger one. Keys keep their versions. Processes that have the table open go on
+     * with the larger file.
      *
-     * @param capacity how many keys fit then.
+     * @param capacity the new capacity, in keys.
      * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
-     * @throws InvalidArgumentException if the capacity is below that of now.
+     * @throws InvalidArgumentException if the capacity is below the present one, or above 2^30.
      */
     public void grow(long capacity, Duration timeout) {
         state.grow(capacity, timeout);
     }
 
-    /** Writes to the disk what was changed. */
+    /** Writes all changes to the disk. */
     public void sync() {
         state.checkWritable();
         state.current().file.sync();
     }
 
     /**
-     * A snapshot of what the table holds. Takes no lock and writes nothing.
+     * Statistics of the table. Takes no lock and writes nothing, and works for a table that needs recovery, too.
      *
-     * @return the snapshot.
+     * @return the statistics.
      */
     public TableStats stats() {
         state.checkOpen();
@@ -351,7 +361,7 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * What the keys are.
+     * The type of the keys.
      *
      * @return bytes, text or integer.
      */
@@ -389,7 +399,7 @@ public final class Table extends TableReads implements AutoCloseable {
     /**
      * Whether values carry a checksum.
      *
-     * @return true if the table survives a loss of power.
+     * @return true if they do; only then can the table be recovered after a loss of power.
      */
     public boolean checked() {
         return state.file().header.checked;
@@ -434,9 +444,10 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Closes the table and its writers.
+     * Closes the table and its writers, with or without a sync.
      *
-     * @param sync true writes to the disk what was changed, so that the next boot needs no recovery.
+     * @param sync true: writes all changes to the disk and marks the table clean, so that it needs no recovery after a
+     *     reboot. While another process holds the writer's slot, it only writes the changes.
      */
     public void close(boolean sync) {
         state.close(sync);

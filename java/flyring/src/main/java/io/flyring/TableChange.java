@@ -8,22 +8,25 @@ import java.util.zip.CRC32C;
 import org.agrona.DirectBuffer;
 
 /**
- * The changes of a table, by the owner of its slot: writes, inserts and removes, and the steps of a rebuild (table.md 3
- * to 7). Checks the words that only writers use before it believes them (10).
+ * Makes the changes of a table for the owner of its slot: writes, inserts and removes, and the steps of a rebuild (3 to
+ * 7). Words that only writers use are checked before they are used (10). Numbers in parentheses are sections of
+ * spec/table.md; 'write 5' is step 5 of its operation write.
  */
 final class TableChange {
+    /** In the place of a cell or a position: none. */
     private static final long NONE = -1;
     private static final int CRC_WORDS = Integer.BYTES + Long.BYTES;
 
     private final TableFile file;
     private final TableHeader header;
-    /** Whether sleepers are woken, and whether their membarrier reaches this process. */
+    /** Whether changes wake sleepers. */
     private final boolean wakes;
+    /** Whether the membarrier of sleepers reaches this process; if not, it needs a fence before each wake. */
     private final boolean registered;
     private final CRC32C crc = new CRC32C();
     private final ByteBuffer words = ByteBuffer.allocate(CRC_WORDS).order(ByteOrder.LITTLE_ENDIAN);
     private final WaitingWords data;
-    /** The epoch of the slot's owner. */
+    /** The slot's epoch since its owner took it. */
     private long epoch;
 
     TableChange(TableFile file, boolean wakes) {
@@ -38,6 +41,7 @@ final class TableChange {
         return file;
     }
 
+    /** Makes changes from now on as the owner with this epoch. */
     void own(long newEpoch) {
         epoch = newEpoch;
     }
@@ -49,8 +53,8 @@ final class TableChange {
     /** Throws unless the slot's epoch is still the owner's (4). */
     void checkOwned() {
         if (file.word(Layout.TABLE_CONTROL_SLOT + Layout.PUBLISHER_SLOT_EPOCH) != epoch) {
-            throw new SlotLostException(0, "The writer's slot of " + file.path + " has another owner: this process gave"
-                + " up its lock unknowingly. Close the writer and take the slot again.");
+            throw new SlotLostException(0, "The writer's slot of " + file.path + " was taken from this process, which"
+                + " has lost the slot's lock. Close the writer and take the slot again.");
         }
     }
 
@@ -70,7 +74,7 @@ final class TableChange {
         return version;
     }
 
-    /** Removes a cell, whose key is the look's (5). */
+    /** Removes the look's key, which lies in this cell (5). */
     void remove(TableLook look, long cell) {
         final long entry = entryOf(look.key.hash(), cell);
         final long size = file.word(Layout.TABLE_CONTROL_SIZE);
@@ -88,13 +92,14 @@ final class TableChange {
         rebuildOn();
     }
 
+    /** Puts a key that the table does not have (5); returns the new version. */
     private long insert(TableKey key, DirectBuffer value, int offset, int length) {
         final long size = file.word(Layout.TABLE_CONTROL_SIZE);
         final long top = checkedTop(NONE);
         final long cell = top != 0 ? top - 1 : checkedFresh();
         if (cell == header.cells) {
-            throw new NoSpaceException(1, 0, file.path + " is full: it has " + header.capacity + " keys. Remove one, or"
-                + " grow it.");
+            throw new NoSpaceException(1, 0, "Table " + file.path + " is full: it holds as many keys as its capacity, "
+                + header.capacity + ". Remove keys, or grow it.");
         }
         final long below = top != 0 ? checkedNext(cell) : 0;
         checkedStamp();
@@ -104,7 +109,7 @@ final class TableChange {
         final long other = isMoving() ? place(1 - copy, entry) : NONE;
         file.word(Layout.TABLE_CONTROL_INTENT_SIZE, size + 1); // insert 1
         file.wordRelease(Layout.TABLE_CONTROL_INTENT, entry); // pairs with: take 3
-        if (top != 0) { // insert 2; release: a compiler keeps it behind the intent
+        if (top != 0) { // insert 2; release, so that a compiler keeps it after the intent
             file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, (int) below);
         } else {
             file.control.putIntRelease(Layout.TABLE_CONTROL_FRESH, (int) usableFrom(cell + 1));
@@ -121,7 +126,7 @@ final class TableChange {
         return version;
     }
 
-    /** Stores a value, or a removal, in a cell (3); the key, too, if it is not null. */
+    /** Stores a value, or a removal, in a cell (3), and the key unless it is null; returns the new version. */
     private long write(long cell, TableKey key, DirectBuffer value, int offset, int length) {
         final Memory memory = file.cell(cell);
         final int at = file.cellAt(cell);
@@ -132,7 +137,7 @@ final class TableChange {
         return v;
     }
 
-    /** Write 2 to 5. */
+    /** Does write 2 to 5. */
     private void store(Memory memory, int at, TableKey key, DirectBuffer value, int offset, int length, long v) {
         final int body = at + file.bodyAt(v);
         memory.putLongOpaque(body + Layout.TABLE_BODY_SEQ, 0); // write 2
@@ -142,7 +147,8 @@ final class TableChange {
             key.store(memory, at + Layout.TABLE_CELL_KEY);
         }
         if (length > 0) {
-            memory.putLongOpaque(body + Layout.TABLE_BODY_VALUE + (length - 1 & -Long.BYTES), 0); // the rest of a word
+            // zero-fills the last word
+            memory.putLongOpaque(body + Layout.TABLE_BODY_VALUE + (length - 1 & -Long.BYTES), 0);
             Copy.from(value, offset, memory, body + Layout.TABLE_BODY_VALUE, length);
         }
         memory.putIntOpaque(body + Layout.TABLE_BODY_LENGTH, length);
@@ -151,9 +157,10 @@ final class TableChange {
         memory.putLongRelease(at + Layout.TABLE_CELL_VERSION, v); // write 5; pairs with: read 1
     }
 
-    /** The crc of a body (9); key length and length are valid. */
+    /** The CRC of a body (9). The caller has checked the value's length; that of the key is bounded here (10). */
     int crc(Memory memory, int at, int body, long seq, int length) {
-        final int keyLength = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH);
+        final int keyLength =
+            Math.max(0, Math.min(header.keyBytes, memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH)));
         final ByteBuffer view = memory.view();
         crc.reset();
         crc.update(words.clear().putInt(keyLength).flip());
@@ -166,13 +173,13 @@ final class TableChange {
         return (int) crc.getValue();
     }
 
-    /** Shows that the change is complete: write 6. */
+    /** Publishes that the change is complete (write 6). */
     private void complete() {
-        // pairs with: version, wait_changed
+        // pairs with: TableFile.changed
         file.wordRelease(Layout.TABLE_CONTROL_CHANGED, file.word(Layout.TABLE_CONTROL_STAMP));
     }
 
-    /** Wakes those that wait for a change of this cell, then those that wait for any (8). */
+    /** Wakes the processes that wait for a change of this cell, then those that wait for any change (8). */
     private void wake(long cell) {
         if (!wakes) {
             return;
@@ -189,7 +196,10 @@ final class TableChange {
         }
     }
 
-    /** Finishes what a dead writer began (5.1, 3 and 4); returns whether its last change was not told of yet. */
+    /**
+     * Completes the change that a dead writer left half done (take 3 and 4). Returns whether that writer died before it
+     * stored its last change in {@code changed}.
+     */
     boolean finishIntent() {
         final long stamp = checkedStamp();
         final long intent = file.word(Layout.TABLE_CONTROL_INTENT);
@@ -207,35 +217,38 @@ final class TableChange {
                 file.word(Layout.TABLE_CONTROL_SIZE, size - 1);
             }
         }
-        final boolean untold = file.word(Layout.TABLE_CONTROL_CHANGED) != stamp;
-        if (untold) {
+        final boolean unpublished = file.word(Layout.TABLE_CONTROL_CHANGED) != stamp;
+        if (unpublished) {
             file.wordRelease(Layout.TABLE_CONTROL_CHANGED, stamp); // take 4
         }
         if (intent != 0) {
             file.wordRelease(Layout.TABLE_CONTROL_INTENT, 0);
         }
-        return untold;
+        return unpublished;
     }
 
+    /** The entry that leads from a hash to a cell. */
     private static long entryOf(long hash, long cell) {
         return hash >>> Integer.SIZE << Integer.SIZE | cell + 1;
     }
 
+    /** The current copy of the index. */
     private int current() {
         return (int) file.word(Layout.TABLE_CONTROL_GENERATION) & 1;
     }
 
-    /** How far a rebuild is; 0 for none, and for a value that is not valid. */
+    /** The next step of a rebuild; 0 if none is under way, or if the word is not valid. */
     private long rebuild() {
         final long rebuild = file.word(Layout.TABLE_CONTROL_REBUILD);
         return rebuild < 0 || rebuild > 2 * header.entries + 1 ? 0 : rebuild;
     }
 
+    /** Whether a rebuild moves entries, so that changes go into both copies of the index. */
     private boolean isMoving() {
         return rebuild() > header.entries;
     }
 
-    /** The first empty entry or tombstone of an entry's search. */
+    /** The position of the first empty entry or tombstone that a search for this entry finds. */
     private long place(int copy, long entry) {
         long at = file.home(entry);
         for (long left = header.entries; left > 0; left--) {
@@ -245,10 +258,10 @@ final class TableChange {
             }
             at = at + 1 == header.entries ? 0 : at + 1;
         }
-        throw file.corrupt(NONE, "copy " + copy + " of the index has no empty entry");
+        throw file.corrupt(NONE, "the index has no empty entry in copy " + copy);
     }
 
-    /** Where an entry is, or {@link #NONE}. */
+    /** The position of an entry in a copy of the index, or {@link #NONE}. */
     private long placeOf(int copy, long entry) {
         long at = file.home(entry);
         for (long left = header.entries; left > 0; left--) {
@@ -264,10 +277,11 @@ final class TableChange {
         return NONE;
     }
 
+    /** Stores an entry at a position that was empty or had a tombstone. */
     private void enter(int copy, long place, long entry) {
         if (file.entry(copy, place) == 0) {
             final int filled = filledAt(copy);
-            file.word(filled, file.word(filled) + 1); // first, so that it is never too low
+            file.word(filled, file.word(filled) + 1); // before the entry, so that it is never too low
         }
         file.entry(copy, place, entry);
     }
@@ -276,7 +290,7 @@ final class TableChange {
         return copy == 0 ? Layout.TABLE_CONTROL_FILLED : Layout.TABLE_CONTROL_FILLED_OTHER;
     }
 
-    /** Replaces each such entry by a tombstone, in both copies while a rebuild moves entries. */
+    /** Replaces each occurrence of an entry by a tombstone, in both copies while a rebuild moves entries. */
     private void bury(long entry) {
         final int copy = current();
         buryIn(copy, entry);
@@ -299,21 +313,25 @@ final class TableChange {
         }
     }
 
-    /** Frees a cell. The value that it had before may not come back after a loss of power (remove 4). */
+    /**
+     * Puts a cell on the stack of free cells. Clears its older body, whose value may not come back after a loss of
+     * power (remove 4).
+     */
     private void push(long cell, long top) {
         final Memory memory = file.cell(cell);
         final int at = file.cellAt(cell);
         final long other = ~memory.getLongOpaque(at + Layout.TABLE_CELL_VERSION);
         memory.putLongOpaque(at + file.bodyAt(other) + Layout.TABLE_BODY_SEQ, 0);
         memory.putIntOpaque(at + Layout.TABLE_CELL_NEXT, (int) top);
-        file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, (int) (cell + 1)); // behind next
+        file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, (int) (cell + 1)); // after next
     }
 
+    /** The first usable cell from this one on; the number of cells if there is none. */
     long usableFrom(long cell) {
         return cell < header.cells && !file.usable(cell) ? cell + 1 : cell;
     }
 
-    /** Whether a cell holds a key, for the writer. */
+    /** Whether a cell holds a key. Only for the writer: no other process may change the cell meanwhile. */
     boolean isLive(long cell) {
         final Memory memory = file.cell(cell);
         final int at = file.cellAt(cell);
@@ -324,24 +342,28 @@ final class TableChange {
     private long checkedStamp() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
         if (stamp < 0 || stamp >= TableFile.MAX_STAMP - 1) {
-            throw file.corrupt(NONE, "stamp is " + stamp);
+            throw file.corrupt(NONE, "the number of the last change (stamp) is out of range: " + stamp);
         }
         return stamp;
     }
 
     private long checkedFresh() {
         final long fresh = file.control.getIntOpaque(Layout.TABLE_CONTROL_FRESH) & TableFile.CELL_BITS;
-        if (fresh != header.cells && (!file.usable(fresh) || isLive(fresh))) {
-            throw file.corrupt(NONE, "fresh is " + fresh);
+        if (fresh != header.cells && !file.usable(fresh)) {
+            throw file.corrupt(NONE, "the number of the first unused cell (fresh) is not that of a usable cell: "
+                + fresh);
+        }
+        if (fresh != header.cells && isLive(fresh)) {
+            throw file.corrupt(fresh, "it is marked as never used (fresh), but holds a key");
         }
         return fresh;
     }
 
-    /** The top of the stack; {@code removed} is a cell that may not be on it. */
+    /** The word {@code top}. {@code removed} is a cell that is about to be freed, so it may not be on top. */
     private long checkedTop(long removed) {
         final long top = file.control.getIntOpaque(Layout.TABLE_CONTROL_TOP) & TableFile.CELL_BITS;
         if (top != 0 && (!isFree(top - 1) || top - 1 == removed)) {
-            throw file.corrupt(NONE, "top is " + top);
+            throw file.corrupt(NONE, "the stack of free cells (top) leads to a cell that is not free: " + (top - 1));
         }
         return top;
     }
@@ -350,11 +372,12 @@ final class TableChange {
         final long next = file.cell(cell).getIntOpaque(file.cellAt(cell) + Layout.TABLE_CELL_NEXT)
             & TableFile.CELL_BITS;
         if (next != 0 && (!isFree(next - 1) || next - 1 == cell)) {
-            throw file.corrupt(cell, "next is " + next);
+            throw file.corrupt(cell, "the stack of free cells (next) leads to a cell that is not free: " + (next - 1));
         }
         return next;
     }
 
+    /** Whether a cell can be on the stack of free cells. */
     private boolean isFree(long cell) {
         return file.usable(cell) && cell < file.fresh() && !isLive(cell);
     }
@@ -393,7 +416,10 @@ final class TableChange {
         }
     }
 
-    /** The first empty entry of an entry's search; of a copy that hostile memory filled, its first tombstone. */
+    /**
+     * The position of the first empty entry that a search for this entry finds. If the copy has none, which only
+     * hostile memory can cause, that of the first tombstone.
+     */
     private long emptyPlace(int copy, long entry) {
         long at = file.home(entry);
         for (long left = header.entries; left > 0; left--) {
@@ -405,7 +431,7 @@ final class TableChange {
         return place(copy, entry);
     }
 
-    /** Makes index, stack and intent again, for a recovery that has cleared the entries (9). */
+    /** Resets the words of index, stack and intent for a recovery, which has cleared the entries (9). */
     void reset() {
         file.control.putIntRelease(Layout.TABLE_CONTROL_TOP, 0);
         file.control.putIntRelease(Layout.TABLE_CONTROL_FRESH, (int) header.cells);
@@ -423,13 +449,16 @@ final class TableChange {
         enter(current(), place(current(), entry), entry);
     }
 
-    /** Lets a key's entry lead to another cell. */
+    /** Changes the entry of a key that lay in the cell {@code before}, so that it leads to {@code cell}. */
     void reenter(TableKey key, long before, long cell) {
         final long at = placeOf(current(), entryOf(key.hash(), before));
         file.entry(current(), at, entryOf(key.hash(), cell));
     }
 
-    /** Puts the cells below the end of the used ones that are not live on the stack, the lowest on top. */
+    /**
+     * Puts each cell below {@code end} that is not live on the stack, the lowest on top. The cells from {@code end} on
+     * become those that were never used.
+     */
     void freeBelow(long end) {
         long top = 0;
         for (long cell = end - 1; cell >= 0; cell--) {
@@ -441,7 +470,7 @@ final class TableChange {
         file.control.putIntRelease(Layout.TABLE_CONTROL_FRESH, (int) usableFrom(end));
     }
 
-    /** A copy of the value that a look of this writer found. */
+    /** A copy of the value that the look found in this cell. */
     PayloadBuffer copyOf(long cell, TableLook look) {
         final byte[] bytes = new byte[look.length];
         file.cell(cell).getBytes(file.cellAt(cell) + file.bodyAt(look.version) + Layout.TABLE_BODY_VALUE, bytes, 0,
@@ -462,7 +491,7 @@ final class TableChange {
                 final int at = file.cellAt(cell);
                 final int length = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH);
                 if (!header.validKey(length)) {
-                    throw file.corrupt(cell, "its key_length is " + length);
+                    throw file.corrupt(cell, "the length of its key is out of range: " + length);
                 }
                 look.key.set(memory, at + Layout.TABLE_CELL_KEY, length);
                 remove(look, cell);
@@ -473,8 +502,8 @@ final class TableChange {
     }
 
     /**
-     * Adds a key with its version to a copy, which no other process sees yet. A key that was there already, because it
-     * moved to another cell while the original was read, keeps the larger version.
+     * Adds a key with its version to a copy of a table, which no other process sees yet. If the copy has the key
+     * already, because it moved to another cell while the original was read, the larger version stays.
      */
     void add(TableLook look, TableKey key, DirectBuffer value, int length, long version) {
         look.key.set(key);

@@ -9,7 +9,10 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.function.Consumer;
 
-/** Creates table files, copies of them, and removes their names (table.md 2, 7, 9; channel.md 3.2). */
+/**
+ * Creates table files and copies of them, and removes their names (2, 7, 9; channel.md 3.2). Numbers in parentheses are
+ * sections of spec/table.md; 'write 5' is step 5 of its operation write.
+ */
 final class TableCreation {
     private TableCreation() {
     }
@@ -27,7 +30,9 @@ final class TableCreation {
         return publish(table, path, replace, false);
     }
 
-    /** Writes everything that is not zero of an empty table without a name; {@code checked} null: by file system. */
+    /**
+     * Creates the file of an empty table, which has no name yet. If {@code checked} is null, the file system decides.
+     */
     private static TableFile begin(String path, TableHeader header, Boolean checked, Identity identity, byte[] schema,
         int mode, boolean anyFileSystem) {
         ChannelFile file = ChannelFile.create(path, header.fileLength, mode, anyFileSystem);
@@ -47,7 +52,7 @@ final class TableCreation {
         }
     }
 
-    /** Gives a file its name; with {@code synced}, nothing of it is lost with the power after that. */
+    /** Gives a file its name. With {@code synced}, file and name are on the disk when this returns. */
     private static TableFile publish(TableFile table, String path, boolean replace, boolean synced) {
         boolean done = false;
         TableFile old = replace ? tell(path, Layout.SUCCESSOR_REPLACED) : null;
@@ -69,7 +74,10 @@ final class TableCreation {
         }
     }
 
-    /** Stores in the table of a path what will happen to its name; null if there is none, or it is read-only. */
+    /**
+     * Stores {@code successor} in the table at a path, before its name changes. Returns the table; null if there is
+     * none, or it is read-only.
+     */
     private static TableFile tell(String path, int successor) {
         try {
             TableFile old = TableFile.open(path, new OpenOptions().anyFileSystem(true));
@@ -80,7 +88,10 @@ final class TableCreation {
         }
     }
 
-    /** The same once the name has changed: a new owner of the slot may have cleared it before (7). Wakes sleepers. */
+    /**
+     * Stores {@code successor} once more after the name has changed, because a new owner of the slot may have cleared
+     * it before (7). Wakes sleepers, and closes the table.
+     */
     private static void tellAgain(TableFile old, int successor) {
         if (old != null) {
             old.successor(successor);
@@ -125,15 +136,30 @@ final class TableCreation {
     }
 
     /**
-     * Makes a larger table in the place of one, whose slot the caller holds (7). {@code take} takes the slot of the new
-     * one before it gets its name.
+     * Throws if the table cannot have this capacity, or if the file has lost its name: the larger file would take that
+     * of another table, or bring back one that was removed (7).
+     */
+    static void checkGrow(TableFile from, long capacity) {
+        if (capacity < from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
+            throw new InvalidArgumentException("capacity", "The capacity is " + capacity + ", but must be "
+                + from.header.capacity + " (the present capacity) to " + Layout.TABLE_MAX_CAPACITY + ".");
+        }
+        TableHeader there = from.replacement();
+        if (there != null) {
+            throw TableState.replaced(from, there.id);
+        }
+        if (from.file.removed()) {
+            throw new NoSuchChannelException(from.path, "There is no table " + from.path
+                + " any more: its name was removed. Create it again.");
+        }
+    }
+
+    /**
+     * Copies the table whose slot the caller holds into a larger file, and gives that the table's name (7). The caller
+     * has called {@link #checkGrow}. {@code take} takes the slot of the larger file before the rename.
      */
     static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
         TableFile from = held.file();
-        if (capacity < from.header.capacity || capacity > Layout.TABLE_MAX_CAPACITY) {
-            throw new InvalidArgumentException("capacity", from.path + " has room for " + from.header.capacity
-                + " keys; it can grow to more, up to " + Layout.TABLE_MAX_CAPACITY + ", not to " + capacity + ".");
-        }
         held.change().checkOwned();
         TableHeader header = from.header.with(from.header.id, capacity, from.header.checked);
         TableFile to = begin(from.path, header, from.header.checked, identity, schemaOf(from), from.file.mode(), true);
@@ -144,7 +170,7 @@ final class TableCreation {
             to.file.sync();
             take.accept(to);
             told = true;
-            from.successor(Layout.SUCCESSOR_REPLACED); // before the rename: no change may go into a lost file
+            from.successor(Layout.SUCCESSOR_REPLACED); // before the rename: no change may go into the old file after it
             to.file.publish(from.path, true);
             done = true;
         } finally {
@@ -164,6 +190,7 @@ final class TableCreation {
         return from.file.read(from.header.schemaOffset, (int) from.header.schemaLength);
     }
 
+    /** Copies all keys with their versions; discards the new file if that fails. */
     private static void copy(TableFile from, TableFile to) {
         boolean done = false;
         try {
@@ -176,6 +203,7 @@ final class TableCreation {
                     change.add(look, item.rawKey(), item.value(), item.value().capacity(), item.version());
                 }
             }
+            // at least that of each copied version
             final long stamp = Math.max(to.word(Layout.TABLE_CONTROL_STAMP), from.word(Layout.TABLE_CONTROL_STAMP));
             to.word(Layout.TABLE_CONTROL_STAMP, stamp);
             to.word(Layout.TABLE_CONTROL_CHANGED, stamp);

@@ -8,12 +8,15 @@ import java.util.Arrays;
 import java.util.stream.Stream;
 
 /**
- * An attached table file: its sections, mapped in pieces of 2^30 bytes, and access to their words (table.md 2). A grown
- * table is another object of this class; the old one is unmapped once it is unreachable.
+ * An attached table file: its sections, mapped in pieces of 2^30 bytes, and access to their words (2). A grown table is
+ * another object of this class; the old one is unmapped once it is unreachable. Numbers in parentheses are sections of
+ * spec/table.md; 'write 5' is step 5 of its operation write.
  */
 final class TableFile {
+    /** The bits of an entry that hold the number of its cell, + 1. */
     static final long CELL_BITS = 0xffff_ffffL;
     private static final int PIECE_BITS = Integer.numberOfTrailingZeros(Layout.TABLE_PIECE);
+    /** The bits of an offset in a section that are the offset in a piece. */
     private static final long INSIDE = Layout.TABLE_PIECE - 1;
     /** The largest valid stamp. */
     static final long MAX_STAMP = 1L << 62;
@@ -22,16 +25,20 @@ final class TableFile {
     final ChannelFile file;
     final TableHeader header;
     final Memory control;
+    /** The two copies of the index, in pieces. */
     private final Memory[] first;
     private final Memory[] second;
     private final Memory[] cells;
     /** The same memory as cells, for handlers: a write throws. */
     private final Memory[] readable;
-    /** For the hot path: where the copies of the index and the pieces of the cells lie; null if not known. */
+    /**
+     * For the hot path: the addresses of the two copies of the index, and of the pieces of the cells; null if not
+     * known.
+     */
     private final long[] copiesAt;
     private final long[] cellsAt;
     private long busy;
-    /** Whether readers may believe what is there, once they may. */
+    /** True once {@link #isWhole} has found that the content can be trusted; it does not look again. */
     private boolean whole;
 
     private TableFile(String path, ChannelFile file, TableHeader header) {
@@ -99,12 +106,12 @@ final class TableFile {
         return new String(file.read(header.schemaOffset, (int) header.schemaLength), StandardCharsets.UTF_8);
     }
 
-    /** Whether this is a place for a cell that may be used: it exists, and crosses no piece. */
+    /** Whether a cell exists and lies inside one piece. Other cells are never used. */
     boolean usable(long cell) {
         return cell >= 0 && cell < header.cells && cellAt(cell) <= Layout.TABLE_PIECE - header.cellStride;
     }
 
-    /** The memory that a usable cell lies in. */
+    /** The piece in which a usable cell lies. */
     Memory cell(long cell) {
         return cells[(int) (cell * header.cellStride >>> PIECE_BITS)];
     }
@@ -115,35 +122,38 @@ final class TableFile {
         return cellsAt == null ? 0 : cellsAt[(int) (at >>> PIECE_BITS)] + (at & INSIDE);
     }
 
+    /** The same piece, for handlers: a write throws. */
     Memory readableCell(long cell) {
         return readable[(int) (cell * header.cellStride >>> PIECE_BITS)];
     }
 
-    /** The offset of a usable cell in its memory. */
+    /** The offset of a usable cell in its piece. */
     int cellAt(long cell) {
         return (int) (cell * header.cellStride & INSIDE);
     }
 
-    /** The offset of the body of a version, from the cell. */
+    /** The offset, from the start of a cell, of the body that a version names. */
     int bodyAt(long version) {
         return header.bodyAt + ((int) version & 1) * header.bodyStride;
     }
 
-    /** The cell of an entry; -1 if it leads to none. */
+    /** The number of the cell to which an entry leads; -1 if it leads to no usable cell. */
     long cellOf(long entry) {
         long cell = (entry & CELL_BITS) - 1;
         return entry != Layout.TABLE_TOMBSTONE && usable(cell) ? cell : -1;
     }
 
+    /** The position in the index at which the search for an entry, or for a hash, begins. */
     long home(long entryOrHash) {
         return (entryOrHash >>> Integer.SIZE) * header.entries >>> Integer.SIZE;
     }
 
+    /** The piece of a copy of the index in which the position {@code entry} lies. */
     private Memory index(int copy, long entry) {
         return (copy == 0 ? first : second)[(int) (entry >>> PIECE_BITS - 3)];
     }
 
-    /** An entry of a copy of the index. Pairs with: insert 3, remove 3, rebuild. */
+    /** The entry at a position of a copy of the index. Pairs with: insert 3, remove 3, rebuild. */
     long entry(int copy, long entry) {
         if (copiesAt != null) {
             final long value = Raw.getLongAcquire(copiesAt[copy] + (entry << 3));
@@ -153,28 +163,32 @@ final class TableFile {
         return index(copy, entry).getLongAcquire((int) (entry << 3 & INSIDE));
     }
 
+    /** Stores an entry at a position of a copy of the index. */
     void entry(int copy, long entry, long value) {
         index(copy, entry).putLongRelease((int) (entry << 3 & INSIDE), value); // pairs with: find 2
     }
 
+    /** The generation: its lowest bit says which copy of the index is current. */
     long generation() {
         return control.getLongAcquire(Layout.TABLE_CONTROL_GENERATION); // pairs with: rebuild 3
     }
 
-    /** The last completed change. */
+    /** The number of the last completed change. */
     long changed() {
         return control.getLongAcquire(Layout.TABLE_CONTROL_CHANGED); // pairs with: write 6
     }
 
-    /** Words of the writer. */
+    /** Loads a word of the control section, without ordering. Such words are written only under the writer's slot. */
     long word(int at) {
         return control.getLongOpaque(at);
     }
 
+    /** Stores such a word, without ordering. */
     void word(int at, long value) {
         control.putLongOpaque(at, value);
     }
 
+    /** Stores such a word after all stores before it. */
     void wordRelease(int at, long value) {
         control.putLongRelease(at, value);
     }
@@ -184,16 +198,18 @@ final class TableFile {
         return Math.min(control.getIntOpaque(Layout.TABLE_CONTROL_FRESH) & CELL_BITS, header.cells);
     }
 
+    /** The words on which processes sleep that wait for any change of the table (8). */
     WaitingWords data() {
         return new WaitingWords(control, Layout.TABLE_CONTROL_DATA_SEQUENCE, Layout.TABLE_CONTROL_DATA_ASLEEP);
     }
 
+    /** The words on which processes sleep that wait for a change of this cell (8). */
     WaitingWords waitingOf(long cell) {
         int at = cellAt(cell);
         return new WaitingWords(cell(cell), at + Layout.TABLE_CELL_SEQUENCE, at + Layout.TABLE_CELL_ASLEEP);
     }
 
-    /** Not 0: another file may have the name, so look (7). */
+    /** A hint: if it is not 0, another file may have the name (7). {@link #replacement} finds out. */
     int successor() {
         return control.getIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR);
     }
@@ -202,7 +218,7 @@ final class TableFile {
         control.putIntOpaque(Layout.TABLE_CONTROL_SUCCESSOR, value);
     }
 
-    /** Whether the table was last made whole in this boot. */
+    /** Whether the file has this boot id: the table was created, recovered or found clean since the machine started. */
     boolean isOfBoot(byte[] boot) {
         for (int i = 0; i < boot.length; i++) {
             if (control.getByte(Layout.TABLE_CONTROL_BOOT_ID + i) != boot[i]) {
@@ -212,12 +228,13 @@ final class TableFile {
         return true;
     }
 
-    /** Whether readers may believe what is there: the table was made whole in this boot, or closed synced (9). */
+    /** Whether the content can be trusted: the file has this boot's id, or was synced and marked clean (9). */
     boolean isWhole(byte[] boot) {
         if (!whole) {
-            final boolean clean = control.getIntAcquire(Layout.TABLE_CONTROL_CLEAN) == 1; // first; pairs with: take 2
+            // before boot_id; pairs with: take 2
+            final boolean clean = control.getIntAcquire(Layout.TABLE_CONTROL_CLEAN) == 1;
             whole = clean || isOfBoot(boot);
-            VarHandle.acquireFence(); // pairs with: the store of the boot's id
+            VarHandle.acquireFence(); // pairs with: the store of boot_id
         }
         return whole;
     }
@@ -231,7 +248,7 @@ final class TableFile {
         return file.removed() ? headerAt(path) : null;
     }
 
-    /** The header of the table at a path; null if there is none. */
+    /** The header of the table at a path; null if there is no valid table. */
     static TableHeader headerAt(String path) {
         try (ChannelFile now = ChannelFile.open(path, true)) {
             return TableHeader.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path);
@@ -240,7 +257,7 @@ final class TableFile {
         }
     }
 
-    /** Counts a read that gave up; the races between threads that count are harmless. */
+    /** Counts a read that gave up. Threads that count at once may lose a count, which does no harm. */
     void countBusy() {
         busy++;
     }

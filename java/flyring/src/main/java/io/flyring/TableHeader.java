@@ -6,7 +6,10 @@ import java.nio.ByteOrder;
 import java.util.HexFormat;
 import java.util.UUID;
 
-/** The header page of a table, read once into private memory and checked field by field (table.md 2.1). */
+/**
+ * The header page of a table, read once into private memory and checked field by field (2.1). Numbers in parentheses
+ * are sections of spec/table.md; 'write 5' is step 5 of its operation write.
+ */
 final class TableHeader {
     static final byte[] MAGIC = HexFormat.of().parseHex(Layout.TABLE_MAGIC_HEX);
     private static final int MAX_NUMBER = 0xffff;
@@ -23,10 +26,10 @@ final class TableHeader {
     final int valueTemplate;
     final long schemaLength;
 
-    /** The places for cells: the capacity, and those that are never used because they cross a piece. */
+    /** How many places for cells there are: the capacity, and those that are never used because they cross a piece. */
     final long cells;
     final int cellStride;
-    /** From the cell to its body 0, and from there to body 1. */
+    /** The distance from a cell to its body 0, and from there to body 1. */
     final int bodyAt;
     final int bodyStride;
     /** N: the entries of one copy of the index. */
@@ -36,7 +39,7 @@ final class TableHeader {
     final long indexStride;
     final long cellsOffset;
     final long schemaOffset;
-    /** The length that table.md 2 computes; a file of a newer minor version may be longer. */
+    /** The length that follows from section 2; a file of a newer minor version may be longer. */
     long fileLength;
 
     /** The fields from which the others follow. */
@@ -72,13 +75,13 @@ final class TableHeader {
             options.capacity, options.schema.length, options.schemaId, options.schemaVersion, options.valueTemplate));
     }
 
-    /** The same table for another number of keys, or with other values of the rest. */
+    /** The header of the same table with another id and capacity, with or without checksums. */
     TableHeader with(UUID newId, long newCapacity, boolean newChecked) {
         return new TableHeader(new Given(newId, createdAt, keyType, keyBytes, valueBytes, newChecked, newCapacity,
             schemaLength, schemaId, schemaVersion, valueTemplate));
     }
 
-    /** Whether a table is another one that has grown: only the capacity differs (7). */
+    /** Whether this is the header of the other table after a grow: at most the capacity differs (7). */
     boolean isGrown(TableHeader other) {
         return id.equals(other.id) && createdAt == other.createdAt && keyType == other.keyType
             && keyBytes == other.keyBytes && valueBytes == other.valueBytes && checked == other.checked
@@ -95,9 +98,9 @@ final class TableHeader {
     }
 
     /**
-     * The smallest number of places of which {@code capacity} cross no multiple of a piece. The first n places reach
-     * over {@code (n * stride - 1) / piece} multiples; a cell begins at each one that the odd part of the stride
-     * divides, and crosses each other one.
+     * The smallest number of places of which {@code capacity} lie inside one piece. The first n places reach over
+     * {@code (n * stride - 1) / piece} ends of pieces. A cell begins at each end whose number the odd part of the
+     * stride divides; each other end lies inside a cell, which is never used.
      */
     static long cells(long capacity, long stride) {
         long odd = stride >>> Long.numberOfTrailingZeros(stride);

@@ -4,7 +4,10 @@ package io.flyring;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 
-/** One key of a table with its value, during an iteration: copies, valid until the handler returns. */
+/**
+ * One key of a table with its value, as {@link Table#forEach} passes it. Key and value are copies, valid until the
+ * action returns.
+ */
 public final class TableItem {
     private final TableLook look;
     private final Memory bytes;
@@ -39,7 +42,7 @@ public final class TableItem {
     }
 
     /**
-     * The key of a table whose keys are integers.
+     * The key as a number; it has a meaning only if the table's keys are integers.
      *
      * @return the key.
      */
@@ -48,7 +51,7 @@ public final class TableItem {
     }
 
     /**
-     * The key of a table whose keys are text.
+     * The key as text; bytes that are not UTF-8 become U+FFFD.
      *
      * @return the key.
      */
@@ -68,7 +71,7 @@ public final class TableItem {
     /**
      * The value's version.
      *
-     * @return the number of its change.
+     * @return the version; each later version of the key is larger.
      */
     public long version() {
         return look.version;

@@ -52,7 +52,7 @@ final class TableKey {
     TableKey set(TableHeader header, DirectBuffer key, String path) {
         checkType(header, KeyType.BYTES, path);
         if (key == null) {
-            throw new InvalidArgumentException("key", "There is no key.");
+            throw new InvalidArgumentException("key", "The key is null.");
         }
         int size = key.capacity();
         if (size > header.keyBytes) {
@@ -67,7 +67,7 @@ final class TableKey {
     TableKey set(TableHeader header, CharSequence key, String path) {
         checkType(header, KeyType.TEXT, path);
         if (key == null) {
-            throw new InvalidArgumentException("key", "There is no key.");
+            throw new InvalidArgumentException("key", "The key is null.");
         }
         int chars = key.length();
         if (chars > header.keyBytes) {
@@ -104,7 +104,7 @@ final class TableKey {
         return this;
     }
 
-    /** Takes the key of a cell, whose length is valid, for a table of the same key type. */
+    /** Takes the key of a cell, whose length the caller has checked. */
     TableKey set(Memory memory, int keyAt, int size) {
         reserve(size);
         memory.getBytes(keyAt, bytes, 0, size);
@@ -119,12 +119,14 @@ final class TableKey {
         return this;
     }
 
+    /** Makes room for a key, whose bytes are stored next. */
     private void reserve(int size) {
         if (size + Long.BYTES > bytes.length) {
             bytes = new byte[size + 2 * Long.BYTES & -Long.BYTES];
         }
     }
 
+    /** Zero-fills the last word and computes the hash. */
     private void end(int size) {
         length = size;
         for (int at = size; (at & Long.BYTES - 1) != 0; at++) {
@@ -133,7 +135,7 @@ final class TableKey {
         hash = XxHash64.of(bytes, size);
     }
 
-    /** Whether a cell's key is this one; its length may be any. */
+    /** Whether a cell's key is this one; {@code keyLength} may have any value. */
     boolean is(Memory memory, int keyAt, int keyLength) {
         if (keyLength != length) {
             return false;
@@ -146,7 +148,7 @@ final class TableKey {
         return true;
     }
 
-    /** The same by address; the cell has room for the longest key. */
+    /** The same by address. It reads at most the words of this key, for which each cell has room. */
     boolean is(long keyAt, int keyLength) {
         if (keyLength != length) {
             return false;

@@ -6,11 +6,14 @@ import java.lang.ref.Reference;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * One look into a table: finds a key, reads a cell (table.md 6). Holds the key, where the value goes, and what was
- * found. One for each thread; allocates nothing.
+ * A search for a key, or a read of a cell (6). It holds the key, the target or handler of the value, and what was
+ * found. Each thread uses its own ones again and again, so that a search allocates nothing. Numbers in parentheses are
+ * sections of spec/table.md; 'write 5' is step 5 of its operation write.
  */
 final class TableLook {
+    /** In the place of a cell: the key is not there. */
     static final long ABSENT = -1;
+    /** The length of a value that was removed. */
     private static final int REMOVED = Layout.TABLE_REMOVED;
     private static final ThreadLocal<TableLook> OWN = ThreadLocal.withInitial(TableLook::new);
 
@@ -29,13 +32,13 @@ final class TableLook {
     /** What the last read has found: version and length of the value. */
     long version;
     int length;
-    /** The cell that is read, or was. */
+    /** The cell that was read last, for an error. */
     private long reading;
-    /** In use by a verb that calls a handler: that may call verbs, which use another object. */
+    /** A method uses it while it calls a handler. The methods that the handler calls use {@link #next}. */
     private boolean lent;
     private TableLook next;
 
-    /** The calling thread's object, with neither a target nor a handler. */
+    /** An object of the calling thread that is not lent. It has neither a target nor a handler. */
     static TableLook own() {
         TableLook look = OWN.get();
         while (look.lent) {
@@ -47,7 +50,7 @@ final class TableLook {
         return look;
     }
 
-    /** Keeps the object from being used by a verb that a handler calls, until {@link #giveBack}. */
+    /** Keeps {@link #own} from returning this object, until {@link #giveBack}. */
     void lend() {
         lent = true;
     }
@@ -56,6 +59,7 @@ final class TableLook {
         return lent;
     }
 
+    /** Ends {@link #lend}; forgets target, handler and result. */
     void giveBack() {
         lent = false;
         handler = null;
@@ -64,20 +68,24 @@ final class TableLook {
         failure = null;
     }
 
+    /** Lets reads copy the value into a buffer. */
     void into(MutableDirectBuffer buffer, int at) {
         target = buffer;
         offset = at;
         room = buffer.isExpandable() ? Integer.MAX_VALUE : buffer.capacity() - at;
     }
 
+    /** Lets reads copy the value nowhere. */
     void nowhere() {
         target = null;
     }
 
+    /** Lets reads call a handler with the value in place. */
     void to(ValueHandler<?> newHandler) {
         handler = newHandler;
     }
 
+    /** What the handler's last call returned; throws what it threw. */
     Object result() {
         if (failure != null) {
             throw failure;
@@ -116,14 +124,14 @@ final class TableLook {
     }
 
     /**
-     * The same for the writer: no other process writes, so a value that never becomes whole is corrupt (10).
+     * The same for the writer: no other process writes, so a body that never fits its version is corrupt (10).
      * {@code likely} is the cell in which the key lay last, or {@link #ABSENT}.
      */
     long findAsWriter(TableFile file, long likely) {
         try {
             return likely >= 0 && read(file, likely) ? likely : find(file);
         } catch (BusyException e) {
-            throw file.corrupt(reading, "its body is not that of its version");
+            throw file.corrupt(reading, "the number of its value (seq) stays different from its version");
         }
     }
 
@@ -133,8 +141,9 @@ final class TableLook {
     }
 
     /**
-     * Does read 1 to 4 once, by address: the layout bounds each access. False for whatever is not a whole value of the
-     * key; the other way then finds out what it is. A get is half as long by this: the next one begins meanwhile.
+     * Does read 1 to 4 once, by address; the layout bounds each access. Returns true for a value of the key that is not
+     * torn; for anything else false, and {@link #readChecked} finds out what it is. This halves the time of a get: the
+     * processor begins the next one meanwhile.
      */
     private boolean readByAddress(TableFile file, long cell) {
         final long at = file.cellAddress(cell);
@@ -161,6 +170,9 @@ final class TableLook {
         return whole;
     }
 
+    /**
+     * Does read 1 to 4, again from 1 while the value is torn. Each access is checked; throws if the cell is corrupt.
+     */
     private boolean readChecked(TableFile file, long cell) {
         reading = cell;
         final Memory memory = file.cell(cell);
@@ -192,9 +204,10 @@ final class TableLook {
         }
     }
 
+    /** Checks what was read, which is not torn; returns whether the cell is live and has the key. */
     private boolean accept(TableFile file, long cell, long v, int keyLength, boolean same, int size) {
         if (keyLength < 0 || keyLength > file.header.keyBytes) {
-            throw file.corrupt(cell, "its key_length is " + keyLength);
+            throw file.corrupt(cell, "the length of its key is out of range: " + keyLength);
         }
         if (!same) {
             return false;
@@ -211,10 +224,11 @@ final class TableLook {
 
     private static void checkLength(TableFile file, long cell, int size) {
         if (size < REMOVED || size > file.header.valueBytes) {
-            throw file.corrupt(cell, "the length of its value is " + size);
+            throw file.corrupt(cell, "the length of its value is out of range: " + size);
         }
     }
 
+    /** Copies the value into the target, or calls the handler. */
     private void take(TableFile file, long cell, Memory memory, int value, int size) {
         if (target != null) {
             if (size <= room) {
@@ -230,14 +244,17 @@ final class TableLook {
         failure = null;
         try {
             result = handler.onValue(view);
-        } catch (RuntimeException e) { // the value may be torn
+        } catch (RuntimeException e) { // kept for result(): the value may be torn
             failure = e;
         } finally {
             view.invalidate();
         }
     }
 
-    /** Throws after 1 ms of reads that begin again; returns since when they do. */
+    /**
+     * Called before a read begins again; {@code since} is when it first did, or 0. Returns that time; throws if it is
+     * more than 1 ms ago.
+     */
     private static long again(TableFile file, long since) {
         final long now = System.nanoTime();
         if (since != 0 && now - since > Layout.TABLE_READ_LIMIT) {
@@ -250,8 +267,8 @@ final class TableLook {
     }
 
     /**
-     * Reads a cell with any key: copies key and value; returns whether it is live. The value goes into {@code into},
-     * which has room for the longest.
+     * Reads a cell, whatever key it has; returns whether it is live. Copies the key into {@link #key}, and the value
+     * into {@code into}, which has room for the longest.
      */
     boolean readAny(TableFile file, long cell, Memory into) {
         final Memory memory = file.cell(cell);
@@ -279,7 +296,7 @@ final class TableLook {
                 if (memory.getLongOpaque(body + Layout.TABLE_BODY_SEQ) == seq) {
                     checkLength(file, cell, size);
                     if (!valid) {
-                        throw file.corrupt(cell, "its key_length is " + keyLength);
+                        throw file.corrupt(cell, "the length of its key is out of range: " + keyLength);
                     }
                     version = v;
                     length = size;

@@ -15,13 +15,13 @@ public final class TableOptions {
     long capacity = UNSET;
     int keyBytes;
     int valueBytes = UNSET;
-    /** Null: as the file system needs it. */
+    /** Null: the file system decides. */
     Boolean checked;
     byte[] schema = new byte[0];
     int schemaId;
     int schemaVersion;
     int valueTemplate;
-    /** The schema's id by the message's codec; -1 without one. */
+    /** The schema id of the message's codec; -1 without a codec. */
     int messageSchema = UNSET;
     int mode = 0600;
     boolean anyFileSystem;
@@ -124,8 +124,8 @@ public final class TableOptions {
     }
 
     /**
-     * Whether values carry a checksum, so that the table survives a loss of power; default: only where the file system
-     * is not in memory.
+     * Whether values carry a checksum, which a recovery after a loss of power needs; default: only where the file
+     * system is not in memory.
      *
      * @param value true for checksums.
      * @return this.
@@ -170,14 +170,14 @@ public final class TableOptions {
     }
 
     /**
-     * What is told how far the recovery of a table of another boot is: the cells that were checked, and all cells.
+     * An action that is called during the recovery of a table, with the numbers of cells checked and of all cells.
      *
      * @param action runs in the thread whose change recovers the table.
      * @return this.
      */
     public TableOptions recoveryProgress(BiConsumer<Long, Long> action) {
         if (action == null) {
-            throw new InvalidArgumentException("recovery_progress", "There is no action. Leave the option out.");
+            throw new InvalidArgumentException("recovery_progress", "The action is null. Leave the option out.");
         }
         recoveryProgress = action;
         return this;
@@ -212,7 +212,7 @@ public final class TableOptions {
         }
     }
 
-    /** Throws for the first field in which a table is not what these options ask for. */
+    /** Throws for the first field in which a table differs from these options. */
     void compare(TableHeader header, String path) {
         same("key_type", key, header.keyType, path);
         same("key_bytes", keyBytes, header.keyBytes, path);

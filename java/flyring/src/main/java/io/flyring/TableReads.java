@@ -7,10 +7,12 @@ import org.agrona.MutableDirectBuffer;
 
 /** The reads and waits of a table, and its changes with a time-out, for each type of key. */
 abstract class TableReads extends TableVerbs {
+    /** Finds the look's key; returns its cell, or {@link TableLook#ABSENT}. */
     private long find(TableLook look) {
         return state().find(look);
     }
 
+    /** A handle of the look's key; null if the key is not there. */
     private Entry entry(TableLook look) {
         Entry entry = new Entry(state(), look.key);
         return entry.version() == 0 ? null : entry;
@@ -18,11 +20,13 @@ abstract class TableReads extends TableVerbs {
 
     private long waitChanged(TableLook look, long version, Duration timeout) {
         TableState state = state();
-        TableLook own = new TableLook(); // the thread's own one may be used by what runs meanwhile
+        // Not the thread's own look: code that runs in this thread during the wait may use that one.
+        TableLook own = new TableLook();
         own.key.set(look.key);
         return state.waiting(timeout, wait -> state.changed(own, version, wait));
     }
 
+    /** Copies the value into a buffer; returns its length, or -1 if the key is not there (TABLE_REMOVED is -1). */
     private int get(TableLook look, MutableDirectBuffer target, int offset) {
         look.into(target, offset);
         try {
@@ -57,6 +61,7 @@ abstract class TableReads extends TableVerbs {
         }
     }
 
+    /** Makes a change; waits for the writer's slot until the time-out. */
     private long timed(TableLook look, What what, DirectBuffer value, int offset, int length, long version,
         ValueUpdate update, Duration timeout) {
         long nanos = TableState.checked(timeout);
@@ -73,8 +78,9 @@ abstract class TableReads extends TableVerbs {
      * @throws MessageTooLargeException if the target has too little room.
      * @throws InvalidArgumentException if the key is of another type than the table's keys.
      * @throws CorruptTableException if the key's cell violates the specification.
-     * @throws BusyException if the value changed during each try to read it, for 1 ms.
-     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws BusyException if a writer changed the value during each try to read it, until 1 ms had passed.
+     * @throws NeedsRecoveryException if the table was last written before a reboot and not marked clean. The next
+     *     process that takes the writer's slot recovers it, if its values have checksums.
      * @throws ClosedException after close.
      */
     public final int get(long key, MutableDirectBuffer target, int offset) {
@@ -97,14 +103,14 @@ abstract class TableReads extends TableVerbs {
      * @param key the key, a signed integer.
      * @param handler reads the value; may be called several times, and may see a value that is torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      */
     public final <R> R read(long key, ValueHandler<R> handler) {
         return read(keyed(key), handler);
     }
 
     /**
-     * A handle that remembers where a key lies.
+     * A handle that remembers where a key lies, so that later reads and changes of the key need no search.
      *
      * @param key the key, a signed integer.
      * @return the entry; null if the key is not there.
@@ -114,20 +120,20 @@ abstract class TableReads extends TableVerbs {
     }
 
     /**
-     * Waits until a key has another version.
+     * Waits until the version of a key differs from {@code version}.
      *
      * @param key the key, a signed integer.
-     * @param version the version it has; 0: until it is there.
+     * @param version the version that the caller saw last; 0 waits until the key is there.
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
-     * @return the new version; 0 if the key is gone.
-     * @throws TimedOutException if it did not change in time.
+     * @return the new version; 0 if the key was removed.
+     * @throws TimedOutException if the version did not change in time.
      */
     public final long waitChanged(long key, long version, Duration timeout) {
         return waitChanged(keyed(key), version, timeout);
     }
 
     /**
-     * Sets the value of a key. Takes the writer's slot for this one change, and waits for it.
+     * Sets the value of a key. Waits for the writer's slot, and holds it for this one change.
      *
      * @param key the key, a signed integer.
      * @param value a buffer with the value.
@@ -138,10 +144,10 @@ abstract class TableReads extends TableVerbs {
      * @throws InvalidArgumentException if the key is of another type than the table's keys.
      * @throws MessageTooLargeException if key or value are longer than the table takes.
      * @throws AccessDeniedException if the table is open read-only.
-     * @throws NoFreeSlotException if another process wrote for longer than the time-out.
+     * @throws NoFreeSlotException if the slot was not free within the time-out.
      * @throws CorruptTableException if the table's content violates the specification.
      * @throws NoSpaceException if the table is full.
-     * @throws NeedsRecoveryException if the table was written in another boot, and cannot be recovered.
+     * @throws NeedsRecoveryException if the table needs a recovery, but its values have no checksums.
      * @throws ChannelReplacedException if another table has the name now.
      * @throws ClosedException after close.
      */
@@ -150,21 +156,21 @@ abstract class TableReads extends TableVerbs {
     }
 
     /**
-     * Sets the value of a key that is not there; waits for the slot for a limited time.
+     * Sets the value of a key only if the key is not there; waits for the slot for a limited time.
      *
      * @param key the key, a signed integer.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return the key's new version; 0 if the key was there.
+     * @return the key's new version; 0 if the key was there: then nothing is changed.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length, Duration timeout) {
         return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
-     * Sets the value of a key that has a certain version; waits for the slot for a limited time.
+     * Sets the value of a key only if the key has the given version; waits for the slot for a limited time.
      *
      * @param key the key, a signed integer.
      * @param version the version that it must have; 0: it must not be there.
@@ -172,7 +178,7 @@ abstract class TableReads extends TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return the key's new version; 0 if it has another one.
+     * @return the key's new version; 0 if the key has another version: then nothing is changed.
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
@@ -184,7 +190,7 @@ abstract class TableReads extends TableVerbs {
      *
      * @param key the key, a signed integer.
      * @param timeout the longest time to wait for the slot.
-     * @return whether it was there.
+     * @return whether the key was there.
      */
     public final boolean remove(long key, Duration timeout) {
         return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
@@ -212,8 +218,9 @@ abstract class TableReads extends TableVerbs {
      * @throws MessageTooLargeException if the target has too little room.
      * @throws InvalidArgumentException if the key is of another type than the table's keys.
      * @throws CorruptTableException if the key's cell violates the specification.
-     * @throws BusyException if the value changed during each try to read it, for 1 ms.
-     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws BusyException if a writer changed the value during each try to read it, until 1 ms had passed.
+     * @throws NeedsRecoveryException if the table was last written before a reboot and not marked clean. The next
+     *     process that takes the writer's slot recovers it, if its values have checksums.
      * @throws ClosedException after close.
      */
     public final int get(CharSequence key, MutableDirectBuffer target, int offset) {
@@ -236,14 +243,14 @@ abstract class TableReads extends TableVerbs {
      * @param key the key, text.
      * @param handler reads the value; may be called several times, and may see a value that is torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      */
     public final <R> R read(CharSequence key, ValueHandler<R> handler) {
         return read(keyed(key), handler);
     }
 
     /**
-     * A handle that remembers where a key lies.
+     * A handle that remembers where a key lies, so that later reads and changes of the key need no search.
      *
      * @param key the key, text.
      * @return the entry; null if the key is not there.
@@ -253,20 +260,20 @@ abstract class TableReads extends TableVerbs {
     }
 
     /**
-     * Waits until a key has another version.
+     * Waits until the version of a key differs from {@code version}.
      *
      * @param key the key, text.
-     * @param version the version it has; 0: until it is there.
+     * @param version the version that the caller saw last; 0 waits until the key is there.
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
-     * @return the new version; 0 if the key is gone.
-     * @throws TimedOutException if it did not change in time.
+     * @return the new version; 0 if the key was removed.
+     * @throws TimedOutException if the version did not change in time.
      */
     public final long waitChanged(CharSequence key, long version, Duration timeout) {
         return waitChanged(keyed(key), version, timeout);
     }
 
     /**
-     * Sets the value of a key. Takes the writer's slot for this one change, and waits for it.
+     * Sets the value of a key. Waits for the writer's slot, and holds it for this one change.
      *
      * @param key the key, text.
      * @param value a buffer with the value.
@@ -277,10 +284,10 @@ abstract class TableReads extends TableVerbs {
      * @throws InvalidArgumentException if the key is of another type than the table's keys.
      * @throws MessageTooLargeException if key or value are longer than the table takes.
      * @throws AccessDeniedException if the table is open read-only.
-     * @throws NoFreeSlotException if another process wrote for longer than the time-out.
+     * @throws NoFreeSlotException if the slot was not free within the time-out.
      * @throws CorruptTableException if the table's content violates the specification.
      * @throws NoSpaceException if the table is full.
-     * @throws NeedsRecoveryException if the table was written in another boot, and cannot be recovered.
+     * @throws NeedsRecoveryException if the table needs a recovery, but its values have no checksums.
      * @throws ChannelReplacedException if another table has the name now.
      * @throws ClosedException after close.
      */
@@ -289,21 +296,21 @@ abstract class TableReads extends TableVerbs {
     }
 
     /**
-     * Sets the value of a key that is not there; waits for the slot for a limited time.
+     * Sets the value of a key only if the key is not there; waits for the slot for a limited time.
      *
      * @param key the key, text.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return the key's new version; 0 if the key was there.
+     * @return the key's new version; 0 if the key was there: then nothing is changed.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length, Duration timeout) {
         return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
-     * Sets the value of a key that has a certain version; waits for the slot for a limited time.
+     * Sets the value of a key only if the key has the given version; waits for the slot for a limited time.
      *
      * @param key the key, text.
      * @param version the version that it must have; 0: it must not be there.
@@ -311,7 +318,7 @@ abstract class TableReads extends TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return the key's new version; 0 if it has another one.
+     * @return the key's new version; 0 if the key has another version: then nothing is changed.
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
@@ -323,7 +330,7 @@ abstract class TableReads extends TableVerbs {
      *
      * @param key the key, text.
      * @param timeout the longest time to wait for the slot.
-     * @return whether it was there.
+     * @return whether the key was there.
      */
     public final boolean remove(CharSequence key, Duration timeout) {
         return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;
@@ -351,8 +358,9 @@ abstract class TableReads extends TableVerbs {
      * @throws MessageTooLargeException if the target has too little room.
      * @throws InvalidArgumentException if the key is of another type than the table's keys.
      * @throws CorruptTableException if the key's cell violates the specification.
-     * @throws BusyException if the value changed during each try to read it, for 1 ms.
-     * @throws NeedsRecoveryException if the table was written in another boot; a writer recovers it.
+     * @throws BusyException if a writer changed the value during each try to read it, until 1 ms had passed.
+     * @throws NeedsRecoveryException if the table was last written before a reboot and not marked clean. The next
+     *     process that takes the writer's slot recovers it, if its values have checksums.
      * @throws ClosedException after close.
      */
     public final int get(DirectBuffer key, MutableDirectBuffer target, int offset) {
@@ -375,14 +383,14 @@ abstract class TableReads extends TableVerbs {
      * @param key the key, bytes.
      * @param handler reads the value; may be called several times, and may see a value that is torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      */
     public final <R> R read(DirectBuffer key, ValueHandler<R> handler) {
         return read(keyed(key), handler);
     }
 
     /**
-     * A handle that remembers where a key lies.
+     * A handle that remembers where a key lies, so that later reads and changes of the key need no search.
      *
      * @param key the key, bytes.
      * @return the entry; null if the key is not there.
@@ -392,20 +400,20 @@ abstract class TableReads extends TableVerbs {
     }
 
     /**
-     * Waits until a key has another version.
+     * Waits until the version of a key differs from {@code version}.
      *
      * @param key the key, bytes.
-     * @param version the version it has; 0: until it is there.
+     * @param version the version that the caller saw last; 0 waits until the key is there.
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
-     * @return the new version; 0 if the key is gone.
-     * @throws TimedOutException if it did not change in time.
+     * @return the new version; 0 if the key was removed.
+     * @throws TimedOutException if the version did not change in time.
      */
     public final long waitChanged(DirectBuffer key, long version, Duration timeout) {
         return waitChanged(keyed(key), version, timeout);
     }
 
     /**
-     * Sets the value of a key. Takes the writer's slot for this one change, and waits for it.
+     * Sets the value of a key. Waits for the writer's slot, and holds it for this one change.
      *
      * @param key the key, bytes.
      * @param value a buffer with the value.
@@ -416,10 +424,10 @@ abstract class TableReads extends TableVerbs {
      * @throws InvalidArgumentException if the key is of another type than the table's keys.
      * @throws MessageTooLargeException if key or value are longer than the table takes.
      * @throws AccessDeniedException if the table is open read-only.
-     * @throws NoFreeSlotException if another process wrote for longer than the time-out.
+     * @throws NoFreeSlotException if the slot was not free within the time-out.
      * @throws CorruptTableException if the table's content violates the specification.
      * @throws NoSpaceException if the table is full.
-     * @throws NeedsRecoveryException if the table was written in another boot, and cannot be recovered.
+     * @throws NeedsRecoveryException if the table needs a recovery, but its values have no checksums.
      * @throws ChannelReplacedException if another table has the name now.
      * @throws ClosedException after close.
      */
@@ -428,21 +436,21 @@ abstract class TableReads extends TableVerbs {
     }
 
     /**
-     * Sets the value of a key that is not there; waits for the slot for a limited time.
+     * Sets the value of a key only if the key is not there; waits for the slot for a limited time.
      *
      * @param key the key, bytes.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return the key's new version; 0 if the key was there.
+     * @return the key's new version; 0 if the key was there: then nothing is changed.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length, Duration timeout) {
         return timed(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0, null, timeout);
     }
 
     /**
-     * Sets the value of a key that has a certain version; waits for the slot for a limited time.
+     * Sets the value of a key only if the key has the given version; waits for the slot for a limited time.
      *
      * @param key the key, bytes.
      * @param version the version that it must have; 0: it must not be there.
@@ -450,7 +458,7 @@ abstract class TableReads extends TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return the key's new version; 0 if it has another one.
+     * @return the key's new version; 0 if the key has another version: then nothing is changed.
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length,
         Duration timeout) {
@@ -462,7 +470,7 @@ abstract class TableReads extends TableVerbs {
      *
      * @param key the key, bytes.
      * @param timeout the longest time to wait for the slot.
-     * @return whether it was there.
+     * @return whether the key was there.
      */
     public final boolean remove(DirectBuffer key, Duration timeout) {
         return timed(toChange(key), What.REMOVE, null, 0, 0, 0, null, timeout) != 0;

@@ -3,8 +3,12 @@ package io.flyring;
 
 import java.util.function.BiConsumer;
 
-/** Makes a checked table of another boot whole again, under its slot (table.md 9). */
+/**
+ * Recovers a checked table after a reboot; the caller holds its slot (9). Numbers in parentheses are sections of
+ * spec/table.md; 'write 5' is step 5 of its operation write.
+ */
 final class TableRecovery {
+    /** How many cells are checked between two reports of the progress. */
     private static final int REPORT = 1 << 16;
 
     private final TableFile file;
@@ -12,9 +16,11 @@ final class TableRecovery {
     private final TableChange change;
     private final BiConsumer<Long, Long> progress;
     private final TableLook look = new TableLook();
+    /** The largest stamp so far. */
     private long largest;
     private long damaged;
     private long live;
+    /** The cell after the last one whose version is not 0. */
     private long end;
 
     TableRecovery(TableFile file, TableChange change, BiConsumer<Long, Long> progress) {
@@ -24,7 +30,7 @@ final class TableRecovery {
         this.progress = progress;
     }
 
-    /** Makes everything whole, up to the boot id, which the caller stores after a sync (recover 5). */
+    /** Does recover 1 to 4. The caller then syncs, and stores boot_id (recover 5). */
     void recover() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
         largest = stamp >= 0 && stamp < TableFile.MAX_STAMP - 1 ? stamp : 0;
@@ -40,7 +46,7 @@ final class TableRecovery {
             }
         }
         if (largest > TableFile.MAX_STAMP - Layout.TABLE_RECOVERY_JUMP - 2) {
-            throw file.corrupt(-1, "no stamp is left: the largest is " + largest);
+            throw file.corrupt(-1, "the number of the last change (stamp) is too large to go on: " + largest);
         }
         change.freeBelow(end);
         file.word(Layout.TABLE_CONTROL_STAMP, largest + Layout.TABLE_RECOVERY_JUMP); // recover 4
@@ -49,6 +55,7 @@ final class TableRecovery {
         file.word(Layout.TABLE_CONTROL_DAMAGED, damaged);
     }
 
+    /** Reports that all cells were checked. */
     void report() {
         progress.accept(header.cells, header.cells);
     }
@@ -58,7 +65,7 @@ final class TableRecovery {
         final int at = file.cellAt(cell);
         final long version = memory.getLongOpaque(at + Layout.TABLE_CELL_VERSION);
         if (version == 0 && seq(memory, at, 0) == 0 && seq(memory, at, 1) == 0) {
-            return; // was never used, or is forgotten: nothing is stored, so that its page stays as it is
+            return; // never used, or forgotten before: without a store, its page stays as it is
         }
         final long zero = goodSeq(memory, at, 0);
         final long one = goodSeq(memory, at, 1);
@@ -86,7 +93,12 @@ final class TableRecovery {
 
     /** Enters a live cell into the index; of two cells with one key, the one with the larger stamp (recover 3). */
     private void keepLarger(long cell, Memory memory, int at, long version) {
-        look.key.set(memory, at + Layout.TABLE_CELL_KEY, memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH));
+        final int length = memory.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH);
+        if (!header.validKey(length)) { // a broken process has changed it since goodSeq
+            forget(memory, at);
+            return;
+        }
+        look.key.set(memory, at + Layout.TABLE_CELL_KEY, length);
         final long other = look.find(file);
         if (other < 0) {
             change.enterNew(look.key, cell);
@@ -103,6 +115,7 @@ final class TableRecovery {
         return memory.getLongOpaque(at + file.bodyAt(number) + Layout.TABLE_BODY_SEQ);
     }
 
+    /** Takes from a cell its version and both bodies. */
     private void forget(Memory memory, int at) {
         memory.putLongOpaque(at + Layout.TABLE_CELL_VERSION, 0);
         memory.putLongOpaque(at + file.bodyAt(0) + Layout.TABLE_BODY_SEQ, 0);

@@ -8,13 +8,16 @@ import java.util.List;
 import java.util.function.BiConsumer;
 
 /**
- * The one slot of a table: takes it, finishes what a dead writer left, and gives it back (table.md 5.1). Its lock lies
- * on a description that is kept open. Callers hold this object's monitor.
+ * The writer's slot of a table: takes it, completes what a dead writer left half done, and gives it back (5.1). A held
+ * writer is one that keeps the slot until its close, a {@link TableWriter}. The slot's lock belongs to an open file
+ * description of its own, which stays open. Callers hold the monitor of the table's state or of the writer's seat.
+ * Numbers in parentheses are sections of spec/table.md; 'write 5' is step 5 of its operation write.
  */
 final class TableSlot implements AutoCloseable {
     private static final int AT = Layout.TABLE_CONTROL_SLOT;
+    /** In the place of the name's length: the name is being changed. */
     private static final int CHANGING = -1;
-    /** Of {@code clean}: it is being cleared. */
+    /** A value of {@code clean}: it is being cleared. */
     private static final int CLEARING = 2;
 
     private final TableFile file;
@@ -58,9 +61,9 @@ final class TableSlot implements AutoCloseable {
     }
 
     /**
-     * Becomes the slot's owner, under its lock (take 2 to 4).
+     * Becomes the owner of the slot, which is locked (take 2 to 4).
      *
-     * @param name of a held writer; null for a single change, which stores no name.
+     * @param name the name of a held writer; null for a single change, which stores no name.
      */
     void enter(byte[] name) {
         final Memory control = file.control;
@@ -70,7 +73,7 @@ final class TableSlot implements AutoCloseable {
             } else if (file.header.checked) {
                 TableRecovery recovery = new TableRecovery(file, change, progress);
                 recovery.recover();
-                syncControl(); // recover 5; the boot id is last
+                syncControl(); // recover 5; boot_id comes last
                 storeBoot();
                 recovery.report();
             } else {
@@ -78,29 +81,30 @@ final class TableSlot implements AutoCloseable {
             }
         }
         if (control.getIntOpaque(Layout.TABLE_CONTROL_CLEAN) != 0) {
-            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, 2); // behind boot_id; pairs with: readers of another boot
-            syncControl(); // before clean is 0: this process may be killed here
+            control.putIntRelease(Layout.TABLE_CONTROL_CLEAN, CLEARING); // after boot_id; pairs with: TableFile.isWhole
+            syncControl(); // before clean is 0, because this process may be killed here
             control.putIntOpaque(Layout.TABLE_CONTROL_CLEAN, 0);
         }
         change.own(storeOwner(name)); // take 3
-        final boolean untold = change.finishIntent(); // take 3, 4
-        if (untold || name != null || !wakes) { // sleepers may have missed a change, or get another cap (8)
+        final boolean unpublished = change.finishIntent(); // take 3, 4
+        if (unpublished || name != null || !wakes) { // sleepers may have missed a change, or get another cap (8)
             file.data().wakeAll();
         }
     }
 
     private void storeBoot() {
-        VarHandle.releaseFence(); // pairs with: readers of another boot
+        VarHandle.releaseFence(); // pairs with: TableFile.isWhole
         file.control.putBytes(Layout.TABLE_CONTROL_BOOT_ID, boot, 0, boot.length);
     }
 
+    /** Writes the control section to the disk. */
     void syncControl() {
         final long page = Sys.pageSize();
         final long address = file.control.address() & -page;
         ChannelFile.check("msync", Sys.syncPages(address, page), file.path);
     }
 
-    /** Writes the fields of the new owner (channel.md 5.2, 4); returns the new epoch. */
+    /** Writes the fields of the new owner (channel.md 5.2, step 4); returns the new epoch. */
     private long storeOwner(byte[] name) {
         final Memory control = file.control;
         final boolean renamed = name != null && !Arrays.equals(name, name());
@@ -118,7 +122,7 @@ final class TableSlot implements AutoCloseable {
         final long before = epoch();
         final long epoch = before >= 0 && before < Layout.MAX_EPOCH ? before + 1 : 1;
         control.putLongOpaque(AT + Layout.PUBLISHER_SLOT_WAKES, wakes ? epoch : 0);
-        control.putLongRelease(AT + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: 4, the cap of a sleep
+        control.putLongRelease(AT + Layout.PUBLISHER_SLOT_EPOCH, epoch); // pairs with: checkOwned, ownerWakes
         if (renamed) {
             // pairs with: channel.md 6.12
             control.putIntRelease(AT + Layout.PUBLISHER_SLOT_NAME_LENGTH, name.length);
@@ -130,19 +134,19 @@ final class TableSlot implements AutoCloseable {
         return file.word(AT + Layout.PUBLISHER_SLOT_EPOCH);
     }
 
-    /** Whether the slot's owner wakes sleepers, or there is none (8). */
+    /** Whether the slot's last owner wakes sleepers, or is a held writer that was closed (8). */
     static boolean ownerWakes(TableFile file) {
         final long epoch = file.control.getLongAcquire(AT + Layout.PUBLISHER_SLOT_EPOCH); // pairs with: take 3
         return file.word(AT + Layout.PUBLISHER_SLOT_WAKES) == epoch
             || file.control.getIntOpaque(AT + Layout.PUBLISHER_SLOT_CLOSED) != 0;
     }
 
-    /** A held writer's proper end: stored before the lock is released. */
+    /** Records that a held writer was closed; called before the lock is released. */
     void closed() {
         file.control.putIntRelease(AT + Layout.PUBLISHER_SLOT_CLOSED, 1);
     }
 
-    /** Runs an action under the slot. */
+    /** Runs an action; the slot is busy meanwhile. */
     long run(TableState.Action action) {
         busy = true;
         try {
@@ -152,7 +156,7 @@ final class TableSlot implements AutoCloseable {
         }
     }
 
-    /** The same for one change of a key. */
+    /** Makes one change of a key; the slot is busy meanwhile. For {@code likely} see {@link TableVerbs.Change#make}. */
     long change(TableLook look, TableVerbs.Change what, long likely) {
         busy = true;
         try {
@@ -162,12 +166,12 @@ final class TableSlot implements AutoCloseable {
         }
     }
 
-    /** A change is under way. */
+    /** Whether a change is under way. */
     boolean isBusy() {
         return busy;
     }
 
-    /** Throws in a handler of a change of the same table. */
+    /** Throws if a change is under way: the caller is in its handler. */
     void checkIdle() {
         if (busy) {
             throw viewAlive(file);
@@ -179,6 +183,7 @@ final class TableSlot implements AutoCloseable {
             + " close the same table.");
     }
 
+    /** Whether no other owner has taken the slot since. */
     boolean isOwned() {
         return change.epoch() == epoch();
     }
@@ -190,7 +195,7 @@ final class TableSlot implements AutoCloseable {
         }
     }
 
-    /** Closes the description; the kernel drops the lock, if it is held. */
+    /** Unlocks the slot, if it is locked, and closes the description. */
     @Override
     public void close() {
         if (lock != null) {
@@ -199,11 +204,11 @@ final class TableSlot implements AutoCloseable {
         }
     }
 
-    /** The last held writer: epoch, pid, when it came, and its name. */
+    /** The last held writer, with the slot's epoch. */
     record Owner(long epoch, int pid, long attachedAt, String name, boolean closed) {
     }
 
-    /** The slot's name; empty if it has none, null while it changes or if its owner died changing it. */
+    /** The name in the slot, empty if there is none; null if its owner died while it changed the name. */
     private byte[] name() {
         return file.control.getIntOpaque(AT + Layout.PUBLISHER_SLOT_NAME_LENGTH) == CHANGING ? null : name(file);
     }
@@ -223,11 +228,13 @@ final class TableSlot implements AutoCloseable {
             control.getIntAcquire(AT + Layout.PUBLISHER_SLOT_CLOSED) != 0); // pairs with: closed
     }
 
-    /** The error that the slot was not free in time; names the last held writer. */
+    /** The error that the slot was not free in time; names the last {@link TableWriter}. */
     static NoFreeSlotException noFreeSlot(TableFile file) {
         final Owner owner = owner(file);
+        final String last = owner.pid == 0 ? "" : "The last TableWriter was "
+            + (owner.name.isEmpty() ? "without a name" : "'" + owner.name + "'") + " (pid " + owner.pid + "). ";
         return new NoFreeSlotException("writer", 1, List.of(new NoFreeSlotException.Owner(0, owner.name, owner.pid)),
-            file.path + ": another process writes, and has the table's one writer slot. The last held writer was '"
-            + owner.name + "' (pid " + owner.pid + "). Close it, wait longer, or kill it if it is stopped.");
+            file.path + ": the writer's slot is taken. " + last
+            + "Wait longer, close that writer, or kill its process if it is stopped.");
     }
 }

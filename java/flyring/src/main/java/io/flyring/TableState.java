@@ -10,8 +10,9 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * What a table shares with its writers and entries: the attached file, the slot of single changes, held slots and waits
- * (table.md 5.1, 7, 8). Thread-safe.
+ * What a table shares with its writers and entries: the attached file, the slot for single changes, the slots of
+ * writers, and the waits (5.1, 7, 8). A single change is one that a {@link Table} makes without a {@link TableWriter}.
+ * Thread-safe. Numbers in parentheses are sections of spec/table.md; 'write 5' is step 5 of its operation write.
  */
 final class TableState {
     private static final long LOOK_NANOS = 1_000_000;
@@ -19,11 +20,11 @@ final class TableState {
 
     final OpenOptions options;
     final Identity identity;
-    /** The id of this boot: reading it is a system call. */
+    /** The id of this boot; kept, because reading it is a system call. */
     final byte[] boot;
-    /** The monitor of single changes, of the file that is current, and of a close. */
+    /** The monitor that guards single changes, the choice of the current file, and a close. */
     private final Object changing = new Object();
-    /** The slot of single changes; null before the first one. Only the monitor's owner finds it busy. */
+    /** The slot for single changes; null before the first one. It is busy only while a thread holds the monitor. */
     private volatile TableSlot slot;
     private final List<TableWriter.Seat> seats = new CopyOnWriteArrayList<>();
     private final Set<TableWait> waits = ConcurrentHashMap.newKeySet();
@@ -38,7 +39,7 @@ final class TableState {
         this.boot = identity.boot();
     }
 
-    /** The current file, in whatever state. */
+    /** The current file, without any check. */
     TableFile file() {
         return file;
     }
@@ -56,12 +57,12 @@ final class TableState {
     void checkWritable() {
         checkOpen();
         if (file.file.readOnly()) {
-            throw new AccessDeniedException(file.path, "read-only", file.path + " is open read-only. Open it with"
-                + " Table.open to write.");
+            throw new AccessDeniedException(file.path, "read-only", file.path + " was opened for reading only. Open"
+                + " it for writing.");
         }
     }
 
-    /** The file to read. Follows a table that has grown; reads go on if another table has the name. */
+    /** The file to read: the larger one after a grow, but still the old one if another table has the name. */
     TableFile current() {
         final TableFile now = file;
         if (now.successor() != 0) {
@@ -75,7 +76,10 @@ final class TableState {
         return now;
     }
 
-    /** Follows a table that has grown; returns the id of another table that has the name, or null (7). */
+    /**
+     * Looks which table has the name (7). If it is this one with a larger file, goes on with that. Returns the id if it
+     * is another table, else null.
+     */
     UUID look(TableFile seen) {
         final TableHeader there = seen.replacement();
         if (there == null) {
@@ -86,7 +90,7 @@ final class TableState {
         }
         for (TableWriter.Seat seat : seats) {
             if (seat.isInHandler()) {
-                return null; // a close may hold this monitor and wait for that handler
+                return null; // not now: a close may hold the monitor and wait for this thread's handler
             }
         }
         synchronized (changing) {
@@ -107,7 +111,7 @@ final class TableState {
             + " now, with the id " + there + ". Close this one and open it again to go on there.");
     }
 
-    /** Goes on with a grown file. The old one is unmapped once no thread reads it any more. */
+    /** Goes on with the larger file. The old one is unmapped once no thread reads it any more. */
     private void adopt(TableFile grown) {
         if (slot != null) {
             slot.close();
@@ -116,12 +120,12 @@ final class TableState {
         file = grown;
     }
 
-    /** The file for a reader, who may believe what is there. */
+    /** The file to read; throws if its content cannot be trusted before a recovery. */
     TableFile readable() {
         checkOpen();
         final TableFile now = current();
         if (!now.isWhole(boot)) {
-            checkOpen(); // a close takes the memory away, so the boot's id looks like another one
+            checkOpen(); // after a close the memory reads as zeros, so boot_id looks wrong
             throw new NeedsRecoveryException(now.path, now.header.checked);
         }
         return now;
@@ -134,7 +138,7 @@ final class TableState {
             final long cell = look.find(now);
             if (cell >= 0 || now == file && !closed) {
                 return cell;
-            } // a close, or a thread that followed a grown table, may have taken the memory away
+            } // a close or a grow came meanwhile, so the key may only look absent
         }
     }
 
@@ -142,20 +146,20 @@ final class TableState {
         return new TableSlot(of, identity, boot, options.wake, options.recoveryProgress);
     }
 
-    /** What is done under the slot. */
+    /** What is done while the slot is held. */
     interface Action {
         long run(TableSlot slot);
     }
 
-    /** Throws if the slot could only be free after this process has closed its writer: a wait would be for itself. */
+    /** Throws if this table object has a writer open: a wait for the slot would wait for that writer's close. */
     private void checkNoWriter() {
-        for (TableWriter.Seat seat : seats) { // at most one, and it may be closed meanwhile
+        for (TableWriter.Seat seat : seats) { // at most one, and a close may remove it
             throw new BusyException("The table " + file.path + " has a writer open that was made from this very object:"
                 + " " + seat.label() + ". Use that writer, or close it first.");
         }
     }
 
-    /** Throws in a handler of a change of this table. */
+    /** Throws if the calling thread is in a handler of a change of this table. */
     void checkNoHandler() {
         final TableSlot own = slot;
         if (own != null && own.isBusy() && Thread.holdsLock(changing)) {
@@ -168,7 +172,7 @@ final class TableState {
         }
     }
 
-    /** Takes the slot for one action, and gives it back. */
+    /** Waits for the slot, runs an action, and gives the slot back. */
     long withSlot(long timeout, Action action) {
         checkWritable();
         checkNoHandler();
@@ -190,7 +194,7 @@ final class TableState {
                     } finally {
                         taken.release();
                     }
-                    continue; // it has grown
+                    continue; // the table has grown
                 }
             }
             deadline = deadline == 0 ? Waiting.deadline(System.nanoTime(), timeout) : deadline;
@@ -212,8 +216,8 @@ final class TableState {
     }
 
     /**
-     * Whether a file whose slot is locked is still the one of its name (5.1, take 1). False if it has grown; throws if
-     * it was replaced.
+     * Whether a file, whose slot is locked, is still the table's file (5.1, take 1). False if the table has grown;
+     * throws if another table has the name.
      */
     private boolean mayTake(TableFile now) {
         if (now.successor() == 0) {
@@ -227,12 +231,13 @@ final class TableState {
             return false;
         }
         if (now.successor() == Layout.SUCCESSOR_REPLACED && !now.file.removed()) {
-            now.successor(0); // of a grow whose process was killed; a replace stores it again behind its rename
+            // A grow stored it and was killed before its rename. A replace stores it once more after its rename.
+            now.successor(0);
         }
         return true;
     }
 
-    /** Takes the slot for a held writer. */
+    /** Takes the slot for a writer; waits for it until the time-out. */
     TableWriter.Seat seat(byte[] name, Duration timeout) {
         final long deadline = Waiting.deadline(System.nanoTime(), checked(timeout));
         while (true) {
@@ -245,7 +250,7 @@ final class TableState {
                 try {
                     if (seat.slot().tryLock()) {
                         if (!mayTake(now)) {
-                            continue; // it has grown
+                            continue; // the table has grown
                         }
                         seat.slot().enter(name);
                         seats.add(seat);
@@ -262,6 +267,7 @@ final class TableState {
         }
     }
 
+    /** Forgets the seat of a closed writer. */
     void left(TableWriter.Seat seat) {
         seats.remove(seat);
     }
@@ -280,11 +286,12 @@ final class TableState {
         return withSlot(checked(timeout), own -> own.change().clear(new TableLook()));
     }
 
-    /** What a wait looks for: a result, or -1. */
+    /** Looks for what a wait waits for: returns the result, or -1 if it is not there yet. */
     interface Wanted {
         long look(TableWait wait);
     }
 
+    /** Waits until {@code wanted} finds a result; throws after the time-out. */
     long waiting(Duration timeout, Wanted wanted) {
         checkOpen();
         final long nanos = checked(timeout);
@@ -309,7 +316,10 @@ final class TableState {
         }
     }
 
-    /** The last completed change if it is not {@code version}, else -1: then {@code wait} waits for another one. */
+    /**
+     * Returns the number of the last completed change if it differs from {@code version}. Otherwise returns -1, and
+     * {@code wait} waits for the next change.
+     */
     long changed(long version, TableWait wait) {
         final TableFile now = readable();
         final long changed = now.changed();
@@ -321,13 +331,16 @@ final class TableState {
         return TableLook.ABSENT;
     }
 
-    /** The key's version if it is not {@code version}, else -1: then {@code wait} waits for another one. */
+    /**
+     * Returns the key's version if it differs from {@code version}. Otherwise returns -1, and {@code wait} waits for a
+     * change of the key.
+     */
     long changed(TableLook look, long version, TableWait wait) {
         final TableFile now = readable();
         final long before = now.changed();
         final long cell = look.find(now);
         final long found = cell < 0 ? 0 : look.version;
-        checkOpen(); // else the key is absent only because a close took the memory away
+        checkOpen(); // after a close the memory reads as zeros, so the key looks absent
         if (found != version) {
             return found;
         }
@@ -339,10 +352,11 @@ final class TableState {
         return TableLook.ABSENT;
     }
 
-    /** Puts a larger file in the place of this one, under the slot for this one action. */
+    /** Replaces the file by a larger one; holds the slot meanwhile. */
     void grow(long capacity, Duration timeout) {
         checkOpen();
         withSlot(checked(timeout), own -> {
+            TableCreation.checkGrow(own.file(), capacity);
             final TableSlot[] grown = new TableSlot[1];
             try {
                 final TableFile larger = TableCreation.grow(own, capacity, identity, to -> grown[0] = take(to, null));
@@ -376,13 +390,14 @@ final class TableState {
         }
     }
 
-    /** The same under a held slot; the new file's slot is held from before it has its name. */
+    /** Replaces the file by a larger one for a writer, which holds the larger file's slot before that gets the name. */
     void growUnder(TableWriter.Seat seat, long capacity) {
         checkNoHandler();
         synchronized (changing) {
             synchronized (seat) { // no thread changes the table meanwhile
                 checkOpen();
                 seat.checkReady();
+                TableCreation.checkGrow(seat.slot().file(), capacity);
                 final TableSlot[] grown = new TableSlot[1];
                 boolean done = false;
                 try {
@@ -430,15 +445,15 @@ final class TableState {
         }
     }
 
-    /** Writes everything to the disk, and if no other process has the slot, that nothing was changed since (9). */
+    /** Writes all changes to the disk, and marks the table clean unless another process has the slot (9). */
     private void sync() {
         checkWritable();
         final TableFile now = file;
         if (!now.isWhole(boot)) {
-            return; // nothing was changed by this process
+            return; // it needs a recovery, so this process has changed nothing
         }
         slot = slot == null ? newSlot(now) : slot;
-        if (!slot.tryLock()) { // another process writes, and closes last
+        if (!slot.tryLock()) { // another process has the slot, and closes last
             now.file.sync();
             return;
         }

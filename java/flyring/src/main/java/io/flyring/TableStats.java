@@ -4,28 +4,28 @@ package io.flyring;
 import java.util.UUID;
 
 /**
- * What a table holds at one moment. Its fields are read one after another, not atomically. Spec api.md, "Table".
+ * Statistics of a table. The fields are read one after another, not atomically. See spec/api.md, "Table".
  *
  * @param path the table's file.
  * @param id the table's id.
  * @param capacity how many keys fit.
  * @param size how many keys there are.
- * @param version the last completed change.
+ * @param version the number of the last completed change.
  * @param entries how many entries one copy of the index has.
- * @param filled how many of these are not empty.
- * @param rebuild 0, or the next step of a rebuild of the index: 1 to twice the entries and one.
+ * @param filled how many entries of the current copy are not empty.
+ * @param rebuild the next step of the rebuild of the index, 1 to 2 * entries + 1; 0 if none is under way.
  * @param writing whether a process has the writer's slot now.
- * @param closed whether the last held writer was closed.
- * @param unfinished whether no process has the slot, but a change was cut off: the next writer finishes it.
- * @param writer name of the last held writer, empty if it had none.
- * @param pid process id of the last held writer; for people.
- * @param attachedAt when the last held writer came, ns since 1970.
+ * @param closed whether the slot was last taken by a {@link TableWriter} that was closed.
+ * @param unfinished whether a process died during a change, which the next writer completes.
+ * @param writer name of the last {@link TableWriter}, empty if it had none.
+ * @param pid process id of the last {@link TableWriter}; for people.
+ * @param attachedAt when the last {@link TableWriter} took the slot, ns since 1970.
  * @param epoch how often the slot was taken.
  * @param successor 0; 1 if the table was replaced or has grown, 2 if it was unlinked.
  * @param needsRecovery whether reads throw {@link NeedsRecoveryException}, until a writer has recovered the table.
  * @param clean whether nothing was changed since a synced close.
- * @param damaged how many cells the last recovery found without a whole value although they had one.
- * @param busy how often a read of this object gave up because the value changed for 1 ms.
+ * @param damaged how many cells the last recovery found whose value was lost.
+ * @param busy how many reads through this table object gave up after 1 ms, because the value kept changing.
  */
 public record TableStats(String path, UUID id, long capacity, long size, long version, long entries, long filled,
     long rebuild, boolean writing, boolean closed, boolean unfinished, String writer, int pid, long attachedAt,

@@ -4,14 +4,14 @@ package io.flyring;
 import org.agrona.DirectBuffer;
 
 /**
- * The changes of a table, for each type of key. A {@link Table} takes the writer's slot for each change and waits for
- * it; a {@link TableWriter} holds the slot.
+ * The changes of a table, for each type of key. A {@link Table} waits for the writer's slot and holds it for one
+ * change; a {@link TableWriter} holds it until its close.
  */
 abstract class TableVerbs {
     /** What a change does. */
     enum What { PUT, PUT_IF_ABSENT, COMPARE_AND_PUT, REMOVE, UPDATE }
 
-    /** One change: what, and with what. Each look has one, so that a change allocates nothing. */
+    /** One change: its kind and its arguments. Each {@link TableLook} has one, so that a change allocates nothing. */
     static final class Change {
         private What what;
         private DirectBuffer value;
@@ -37,6 +37,7 @@ abstract class TableVerbs {
             update = null;
         }
 
+        /** Throws if the value is too long for the table, or is not inside its buffer. */
         void check(TableHeader header, String path) {
             if (length > header.valueBytes) {
                 throw new MessageTooLargeException(length, header.valueBytes, "The value has " + length + " bytes; "
@@ -48,8 +49,8 @@ abstract class TableVerbs {
         }
 
         /**
-         * Makes the change, under the slot; returns what the verb returns. {@code likely} is the cell in which the key
-         * lay last, or {@link TableLook#ABSENT}.
+         * Makes the change while the slot is held; returns the new version, or what the public method returns instead.
+         * {@code likely} is the cell in which the key lay last, or {@link TableLook#ABSENT}.
          */
         long make(TableChange table, TableLook look, long likely) {
             table.checkOwned();
@@ -80,7 +81,7 @@ abstract class TableVerbs {
                 look.giveBack();
             }
             table.checkOwned();
-            return table.put(look, cell, copy, 0, copy.capacity()); // the handler could not change the table
+            return table.put(look, cell, copy, 0, copy.capacity()); // the handler cannot move the key
         }
     }
 
@@ -91,13 +92,15 @@ abstract class TableVerbs {
         state().checkOpen();
     }
 
-    /** Throws if a change may not begin: the object is closed, or the caller is a handler of another change. */
+    /**
+     * Throws if a change may not begin: the object is closed, or the calling thread is in a handler of another change.
+     */
     void checkChange() {
         state().checkOpen();
         state().checkNoHandler();
     }
 
-    /** The calling thread's look, with a key. */
+    /** The calling thread's look, with this key. */
     final TableLook keyed(long key) {
         checkOpen();
         TableLook look = TableLook.own();
@@ -122,7 +125,7 @@ abstract class TableVerbs {
         return look;
     }
 
-    /** The same for a change. */
+    /** The same, after the checks that a change needs. */
     final TableLook toChange(long key) {
         checkChange();
         return keyed(key);
@@ -138,7 +141,7 @@ abstract class TableVerbs {
         return keyed(key);
     }
 
-    /** Makes a change under the slot; waits for it for at most {@code timeout} ns. */
+    /** Waits for the slot for at most {@code timeout} ns, and makes a change while the slot is held. */
     abstract long change(TableLook look, Change change, long timeout);
 
     private static PayloadBuffer wrapped(byte[] value) {
@@ -170,7 +173,8 @@ abstract class TableVerbs {
     }
 
     /**
-     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     * Sets the value of a key to the bytes of an array. Allocates a buffer around the array; the method with a buffer
+     * allocates nothing.
      *
      * @param key the key, a signed integer.
      * @param value the value.
@@ -181,27 +185,27 @@ abstract class TableVerbs {
     }
 
     /**
-     * Sets the value of a key that is not there.
+     * Sets the value of a key only if the key is not there.
      *
      * @param key the key, a signed integer.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version; 0 if the key was there, and nothing is changed.
+     * @return the key's new version; 0 if the key was there: then nothing is changed.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
-     * Sets the value of a key that has a certain version.
+     * Sets the value of a key only if the key has the given version.
      *
      * @param key the key, a signed integer.
      * @param version the version that it must have; 0: it must not be there.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version; 0 if it has another one, and nothing is changed.
+     * @return the key's new version; 0 if the key has another version: then nothing is changed.
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
@@ -211,7 +215,7 @@ abstract class TableVerbs {
      * Removes a key.
      *
      * @param key the key, a signed integer.
-     * @return whether it was there.
+     * @return whether the key was there.
      */
     public final boolean remove(long key) {
         return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
@@ -243,7 +247,8 @@ abstract class TableVerbs {
     }
 
     /**
-     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     * Sets the value of a key to the bytes of an array. Allocates a buffer around the array; the method with a buffer
+     * allocates nothing.
      *
      * @param key the key, text.
      * @param value the value.
@@ -254,27 +259,27 @@ abstract class TableVerbs {
     }
 
     /**
-     * Sets the value of a key that is not there.
+     * Sets the value of a key only if the key is not there.
      *
      * @param key the key, text.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version; 0 if the key was there, and nothing is changed.
+     * @return the key's new version; 0 if the key was there: then nothing is changed.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
-     * Sets the value of a key that has a certain version.
+     * Sets the value of a key only if the key has the given version.
      *
      * @param key the key, text.
      * @param version the version that it must have; 0: it must not be there.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version; 0 if it has another one, and nothing is changed.
+     * @return the key's new version; 0 if the key has another version: then nothing is changed.
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
@@ -284,7 +289,7 @@ abstract class TableVerbs {
      * Removes a key.
      *
      * @param key the key, text.
-     * @return whether it was there.
+     * @return whether the key was there.
      */
     public final boolean remove(CharSequence key) {
         return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
@@ -316,7 +321,8 @@ abstract class TableVerbs {
     }
 
     /**
-     * Sets the value of a key to the bytes of an array. Makes a buffer around it; the verb with a buffer makes nothing.
+     * Sets the value of a key to the bytes of an array. Allocates a buffer around the array; the method with a buffer
+     * allocates nothing.
      *
      * @param key the key, bytes.
      * @param value the value.
@@ -327,27 +333,27 @@ abstract class TableVerbs {
     }
 
     /**
-     * Sets the value of a key that is not there.
+     * Sets the value of a key only if the key is not there.
      *
      * @param key the key, bytes.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version; 0 if the key was there, and nothing is changed.
+     * @return the key's new version; 0 if the key was there: then nothing is changed.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
     }
 
     /**
-     * Sets the value of a key that has a certain version.
+     * Sets the value of a key only if the key has the given version.
      *
      * @param key the key, bytes.
      * @param version the version that it must have; 0: it must not be there.
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version; 0 if it has another one, and nothing is changed.
+     * @return the key's new version; 0 if the key has another version: then nothing is changed.
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
@@ -357,7 +363,7 @@ abstract class TableVerbs {
      * Removes a key.
      *
      * @param key the key, bytes.
-     * @return whether it was there.
+     * @return whether the key was there.
      */
     public final boolean remove(DirectBuffer key) {
         return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;

@@ -3,17 +3,21 @@ package io.flyring;
 
 import java.util.UUID;
 
-/** The wait of one thread for a change of a key or of any key (table.md 8). */
+/**
+ * The wait of one thread for a change of a key or of any key (8). Numbers in parentheses are sections of spec/table.md;
+ * 'write 5' is step 5 of its operation write.
+ */
 final class TableWait extends Waiting {
     private static final long CAP_NANOS = 100_000_000;
 
     private final TableState table;
     private TableFile file;
     private WaitingWords words;
-    /** The cell that must change; below 0: {@code changed}. */
+    /** The cell whose version must change; below 0 if {@code changed} must. */
     private long cell;
+    /** The value from which it must differ. */
     private long version;
-    /** The successor that was looked for last. */
+    /** The value of {@code successor} at the last look (7). */
     private int successor;
 
     TableWait(TableState table, boolean writable, TableFile file) {
@@ -23,7 +27,7 @@ final class TableWait extends Waiting {
         this.words = file.data();
     }
 
-    /** Waits for another version of a cell. */
+    /** Makes the wait end when the version of a cell differs from {@code newVersion}. */
     void forCell(TableFile newFile, long newCell, long newVersion) {
         file = newFile;
         cell = newCell;
@@ -32,7 +36,7 @@ final class TableWait extends Waiting {
         look();
     }
 
-    /** Waits for another completed change. */
+    /** Makes the wait end when {@code changed} differs from {@code newVersion}. */
     void forAny(TableFile newFile, long newVersion) {
         file = newFile;
         cell = -1;
@@ -41,6 +45,7 @@ final class TableWait extends Waiting {
         look();
     }
 
+    /** Lets the sleeper look again, by the futex call alone. */
     void wake() {
         words.wakeSleepers(WaitingWords.ALL_RINGS);
     }
@@ -71,7 +76,7 @@ final class TableWait extends Waiting {
         return CAP_NANOS;
     }
 
-    /** Follows a grown table; throws if another table has the name (7). */
+    /** Follows a table that has grown; throws if another table has the name (7). */
     @Override
     void look() {
         successor = file.successor();
@@ -83,11 +88,11 @@ final class TableWait extends Waiting {
 
     @Override
     void lookSoon() {
-        // every verb looks
+        // every method of a table looks
     }
 
     @Override
     void setBusy(boolean busy) {
-        // a table may be used by several threads
+        // several threads may use a table at once
     }
 }

@@ -6,8 +6,8 @@ import java.nio.charset.StandardCharsets;
 import org.agrona.DirectBuffer;
 
 /**
- * The one writer of a table: holds the slot until it is closed, so that no other process changes the table meanwhile.
- * For feeds. Thread-safe.
+ * The one writer of a table. It holds the writer's slot until it is closed, so that no other process changes the table
+ * meanwhile. It is for a process that changes the table all the time, such as a price feed. Thread-safe.
  */
 public final class TableWriter extends TableVerbs implements AutoCloseable {
     private final TableState table;
@@ -22,7 +22,10 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
         this.cleaner = Memory.whenForgotten(this, seat::close);
     }
 
-    /** The slot that a writer holds; outlives the writer, so that one that became unreachable can be closed. */
+    /**
+     * The slot that a writer holds. It does not refer to the writer, so that a cleaner can give back the slot of a
+     * writer that became unreachable without a close.
+     */
     static final class Seat {
         private static final long LOOK_NANOS = 1_000_000;
 
@@ -30,7 +33,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
         private final byte[] name;
         private TableSlot slot;
         private boolean closed;
-        /** It was told that another table has the name. */
+        /** {@link #checkReplaced} has thrown: the caller knows that another table has the name. */
         private boolean replaced;
         private long lastLook = System.nanoTime() - LOOK_NANOS;
 
@@ -58,11 +61,13 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             return slot.isBusy() && Thread.holdsLock(this);
         }
 
+        /** Gives up the slot of the old file, and goes on with that of the larger one. */
         synchronized void moveTo(TableSlot other) {
             slot.close();
             slot = other;
         }
 
+        /** Throws if the calling thread is in a handler of a change that this writer makes. */
         synchronized void checkIdle() {
             slot.checkIdle();
         }
@@ -76,7 +81,10 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             slot.change().checkOwned();
         }
 
-        /** Throws once if another table has the name; the writer may go on in its own file (table.md 7). */
+        /**
+         * Throws the first time that another table has the name. After that, the writer's changes go into the old file
+         * (table.md 7).
+         */
         private void checkReplaced() {
             if (slot.file().successor() == 0 || replaced) {
                 return;
@@ -87,17 +95,20 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             }
             lastLook = now;
             final TableHeader there = slot.file().replacement();
-            if (there != null && !there.isGrown(slot.file().header)) { // only this writer can let it grow
+            // A larger file of this table is no other table: only this writer can make one.
+            if (there != null && !there.isGrown(slot.file().header)) {
                 replaced = true;
                 throw TableState.replaced(slot.file(), there.id);
             }
         }
 
+        /** Runs an action, if a change may begin. */
         synchronized long run(TableState.Action action) {
             checkReady();
             return slot.run(action);
         }
 
+        /** Makes a change, which tries {@code cell} before a search if {@code in} is still the table's file. */
         synchronized long change(TableLook look, Change change, TableFile in, long cell) {
             table.checkOpen();
             checkOpen();
@@ -108,11 +119,12 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
 
         synchronized void checkOpen() {
             if (closed) {
-                throw new ClosedException("The writer of " + slot.file().path + " is closed. Take another one.");
+                throw new ClosedException("The writer of " + slot.file().path + " is closed. Call Table.writer()"
+                    + " for a new one.");
             }
         }
 
-        /** Gives the slot back: after a change that was cut off, the next owner mends what it left. */
+        /** Gives the slot back. If a change was interrupted, the next owner of the slot completes it. */
         void close() {
             synchronized (this) {
                 if (closed) {
@@ -156,7 +168,10 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
         return change(look, change, null, TableLook.ABSENT);
     }
 
-    /** Makes a change of a key that lay in a cell of a file, if that is still the file. */
+    /**
+     * Changes a key that lay in a cell of the file {@code in}. The cell is ignored if the table has a larger file by
+     * now.
+     */
     long change(TableLook look, Change change, TableFile in, long cell) {
         seat.checkOpen();
         TableFile file = seat.slot().file();
@@ -175,7 +190,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * @param value a buffer with the value.
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
-     * @return the key's new version.
+     * @return the key's new version; if the key was removed, it is put again.
      */
     public long put(Entry entry, DirectBuffer value, int offset, int length) {
         return entry.change(table, this, What.PUT, value, offset, length, null);
@@ -202,7 +217,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
     }
 
     /**
-     * Writes a whole copy of the table as it is now: beside, synced, then renamed.
+     * Writes a full copy of the table as it is now to a temporary file in the copy's folder, syncs it, and renames it.
      *
      * @param path name or path of the copy; a table that is there is replaced.
      * @return how many keys it has.
@@ -212,10 +227,11 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
     }
 
     /**
-     * Puts a larger file in the place of the table's. Keys keep their versions; other processes follow.
+     * Replaces the table's file by a larger one. Keys keep their versions. Processes that have the table open go on
+     * with the larger file.
      *
-     * @param capacity how many keys fit then.
-     * @throws InvalidArgumentException if the capacity is below that of now.
+     * @param capacity the new capacity, in keys.
+     * @throws InvalidArgumentException if the capacity is below the present one, or above 2^30.
      */
     public void grow(long capacity) {
         table.growUnder(seat, capacity);

@@ -163,6 +163,29 @@ class TableCopyTest {
     }
 
     @Test
+    void aTableThatLostItsNameDoesNotGrow() {
+        try (Table table = create(TableTest.integer()); TableWriter writer = table.writer()) {
+            Table other = Table.replace(path(), TableTest.integer());
+            for (int i = 0; i < 3; i++) {
+                assertThrows(ChannelReplacedException.class, () -> writer.grow(100));
+            }
+            try (Table found = open()) {
+                assertEquals(other.id(), found.id());
+            }
+            TableTest.put(writer, 1, "v1"); // in the old file
+            writer.close();
+            assertThrows(ChannelReplacedException.class, () -> table.grow(100, NOW));
+            Table.unlink(path());
+            assertThrows(NoSuchChannelException.class, () -> other.grow(100, NOW));
+            TableWriter held = other.writer();
+            assertThrows(NoSuchChannelException.class, () -> held.grow(100));
+            TableTest.put(held, 1, "v1");
+            assertEquals(List.of(), rings.files());
+            other.close();
+        }
+    }
+
+    @Test
     void aTableWithTheSameIdAndOtherValuesIsAnotherOne() {
         try (Table table = create(TableTest.integer())) {
             TableTest.put(table, 1, "v1");

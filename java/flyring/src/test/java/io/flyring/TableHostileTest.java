@@ -52,7 +52,7 @@ class TableHostileTest {
         }
         assertEquals(-1, get(7));
         assertEquals(2, get(1));
-        assertEquals("copy 0 of the index has no empty entry",
+        assertEquals("the index has no empty entry in copy 0",
             assertThrows(CorruptTableException.class, () -> {
                 TableTest.put(table, 50, "takes the tombstone");
                 TableTest.put(table, 51, "x");
@@ -116,7 +116,7 @@ class TableHostileTest {
         assertEquals(4, top, "cell 3 is free");
         for (int wrong : new int[] {1, 5, 9, 10, -1}) { // live, not used yet, no cell
             control.putIntOpaque(Layout.TABLE_CONTROL_TOP, wrong);
-            assertTrue(corruptPut(9).reason().startsWith("top is"));
+            assertTrue(corruptPut(9).reason().contains("(top)"));
             assertThrows(CorruptTableException.class, () -> table.remove(1));
         }
         control.putIntOpaque(Layout.TABLE_CONTROL_TOP, top);
@@ -128,13 +128,13 @@ class TableHostileTest {
         control.putIntOpaque(Layout.TABLE_CONTROL_TOP, 0);
         for (int wrong : new int[] {0, 2, 9, -1}) {
             control.putIntOpaque(Layout.TABLE_CONTROL_FRESH, wrong);
-            assertTrue(corruptPut(9).reason().startsWith("fresh is"));
+            assertTrue(corruptPut(9).reason().contains("(fresh)"));
         }
         control.putIntOpaque(Layout.TABLE_CONTROL_FRESH, 4);
         long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
         for (long wrong : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE, (1L << 62) - 1}) {
             file.word(Layout.TABLE_CONTROL_STAMP, wrong);
-            assertTrue(corruptPut(9).reason().startsWith("stamp is"));
+            assertTrue(corruptPut(9).reason().contains("(stamp)"));
         }
         file.word(Layout.TABLE_CONTROL_STAMP, stamp);
         for (long wrong : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE}) {

@@ -94,7 +94,7 @@ public final class TypedTable<E extends MessageEncoderFlyweight, D extends Messa
     }
 
     /**
-     * The same table with changes through a writer that holds the slot.
+     * The same table; its changes go through a writer, which holds the slot.
      *
      * @param held a writer of the table.
      * @return the table.
@@ -184,7 +184,7 @@ public final class TypedTable<E extends MessageEncoderFlyweight, D extends Messa
      * @param key the key, a signed integer.
      * @param handler reads the message; may be called several times, and may see fields that are torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      * @throws BadMessageException if the value is not such a message.
      */
     public <R> R read(long key, Function<? super D, R> handler) {
@@ -221,7 +221,7 @@ public final class TypedTable<E extends MessageEncoderFlyweight, D extends Messa
      * @param key the key, text.
      * @param handler reads the message; may be called several times, and may see fields that are torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      * @throws BadMessageException if the value is not such a message.
      */
     public <R> R read(CharSequence key, Function<? super D, R> handler) {
@@ -258,7 +258,7 @@ public final class TypedTable<E extends MessageEncoderFlyweight, D extends Messa
      * @param key the key, bytes.
      * @param handler reads the message; may be called several times, and may see fields that are torn.
      * @param <R> what the handler returns.
-     * @return what the handler returned for a whole value; null if the key is not there.
+     * @return what the handler's last call returned, which saw a value that is not torn; null if the key is not there.
      * @throws BadMessageException if the value is not such a message.
      */
     public <R> R read(DirectBuffer key, Function<? super D, R> handler) {
