@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files and a folder as a power loss leaves them. Memory holds the last store. The disk holds, of each sector, any state
-// that it had since the last sync of its file, and of each name in the folder any file that it had since the folder's
-// last sync. A file that was never synced may be empty.
+// Files and a folder as a power loss leaves them. Memory holds the last store. The disk holds, of each sector, any
+// state that it had since the last sync of its file, and of each name in the folder any file that it had since the
+// folder's last sync. A file that was never synced may be empty.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -45,20 +45,22 @@ enum class JournalMutant {
     not_written_again,
 };
 
-// runs: with the seeds 1, 2, ...
 struct JournalScenario {
     const char* name;
-    int runs;
+    int first, runs;  // the seeds first, first + 1, ...
     bool kills, power, sync_errors;
     bool large;
 };
 const JournalScenario journal_scenarios[] = {
-    {"kills", 300, true, false, false, false},
-    {"power", 300, false, true, false, false},
-    {"kills and power", 600, true, true, false, false},
-    {"failed syncs", 600, true, true, true, false},
-    {"large: kills and power", 20000, true, true, false, true},
-    {"large: failed syncs", 20000, true, true, true, true},
+    {"kills", 1, 300, true, false, false, false},
+    {"power", 1, 300, false, true, false, false},
+    {"kills and power", 1, 600, true, true, false, false},
+    {"kills and power: 3600", 3600, 100, true, true, false, false},
+    {"kills and power: 8700", 8700, 100, true, true, false, false},
+    {"kills and power: 11100", 11100, 100, true, true, false, false},
+    {"failed syncs", 1, 600, true, true, true, false},
+    {"large: kills and power", 1, 20000, true, true, false, true},
+    {"large: failed syncs", 1, 20000, true, true, true, true},
 };
 
 }  // namespace model

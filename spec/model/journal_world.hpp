@@ -56,9 +56,9 @@ class Truth {
     // The first invariant that broke, or null.
     const char* broken = nullptr;
     std::string why;
-    std::vector<int> words;               // of each message that was ever begun
-    std::map<Position, int> committed;    // position and message of all that was committed and not cut
-    Position acknowledged = unit;         // what a sync that returned has covered
+    std::vector<int> words;                            // of each message that was ever begun
+    std::map<Position, int> committed;                 // position and message of all that was committed and not cut
+    Position acknowledged = unit;                      // what a sync that returned has covered
     std::vector<std::pair<Position, int>> handed_out;  // positions that a reader keeps outside
 
     void check(bool good, const char* invariant, const char* reason) {
