@@ -86,6 +86,8 @@ class JournalMember {
     }
     /// A writer's check and sync before a close. Throws IoError.
     virtual void finish() {}
+    /// Whether it is a writer that holds the slot until it is closed.
+    virtual bool holds_writer() const noexcept { return false; }
     /// Makes the object unusable in a forked child.
     virtual void abandon() noexcept {
         lock_.abandon();
@@ -219,12 +221,8 @@ class JournalState final : public ForkAware {
     void check_no_own_writer() {
         const std::lock_guard<std::mutex> guard(mutex_);
         for (const JournalMember* member : members_) {
-            if (member == writer_ && member->open()) throw Busy::own_writer(file.path, "journal");
+            if (member->holds_writer() && member->open()) throw Busy::own_writer(file.path, "journal");
         }
-    }
-    void set_writer(const JournalMember* writer) noexcept {
-        const std::lock_guard<std::mutex> guard(mutex_);
-        writer_ = writer;
     }
 
     /// Closes all members and the journal. Throws ViewAlive if one is at work; IoError if a writer's last sync fails
@@ -280,7 +278,6 @@ class JournalState final : public ForkAware {
 
     std::mutex mutex_;
     std::vector<JournalMember*> members_;
-    const JournalMember* writer_ = nullptr;  // the one that Journal::writer made last
     const char* why_closed_ = nullptr;
 };
 
