@@ -108,7 +108,7 @@ class JournalSeek {
             const SpanEnd end = reader_.read(at.span);
             if (end != SpanEnd::check && end != SpanEnd::cut) return at;
             at.position = at.span = reader_.next();
-            at.number = at.span_count = end == SpanEnd::check ? reader_.check().count : reader_.cut().count;
+            at.number = at.span_count = reader_.count();
         }
     }
 
@@ -203,7 +203,7 @@ class JournalSeek {
             const SpanEnd end = reader_.read(at.span, end_of_bytes());
             const std::int64_t records_end = reader_.records_end();
             if (!known && records_end == at.span && (end == SpanEnd::check || end == SpanEnd::cut)) {
-                at.number = at.span_count = end == SpanEnd::check ? reader_.check().count : reader_.cut().count;
+                at.number = at.span_count = reader_.count();
                 known = true;
             }
             if (end == SpanEnd::cut) {  // a position in it counts as next

@@ -92,8 +92,10 @@ class SpanReader {
     std::int64_t records_end() const noexcept { return end_; }
     /// Where the next span begins, behind a check or cut.
     std::int64_t next() const noexcept { return cut_ ? cut_->next : end_ + journal_check_length; }
+    /// What was found there; only of the kind that read() returned.
     const JournalCheck& check() const noexcept { return *check_; }
     const JournalCut& cut() const noexcept { return *cut_; }
+    std::int64_t count() const noexcept { return cut_ ? cut_->count : check_->count; }
 
     /// Forgets the open file: it may have been replaced.
     void close() noexcept { fd_.reset(); }

@@ -140,6 +140,7 @@ class JournalWriterCore final : public JournalMember {
         if (!usable()) lose_claim();
         const std::int64_t position = end_;
         pad(journal_message_header + static_cast<std::int64_t>(length));
+        if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
         set_due();
         set_use(idle);
         return position;
@@ -150,8 +151,6 @@ class JournalWriterCore final : public JournalMember {
         core->set_use(idle);
         if (core->writer_ended_) delete core;
     }
-    void check_owned() const noexcept {}
-
     // Other verbs.
 
     std::size_t append_many(span<const Bytes> messages, std::int32_t type, std::int64_t time);
@@ -259,7 +258,7 @@ class JournalWriterCore final : public JournalMember {
                       static_cast<std::int32_t>(journal_message_header + static_cast<std::int64_t>(length)));  // 5
         largest_ = std::max(largest_, time);
         advance(end_ + size, count_ + 1);
-        if (FLYRING_UNLIKELY(end_ >= due_ || load_relaxed(file_.sync_every()) != 0)) after_append();
+        if (FLYRING_UNLIKELY(end_ >= due_ || load_relaxed(file_published_ + sync_offset) != 0)) after_append();
         if (waker_.is_due()) waker_.wake(waiting_bit(0));  // 8
     }
     /// Step 6.
@@ -270,8 +269,11 @@ class JournalWriterCore final : public JournalMember {
         end_ = end;
         count_ = count;
     }
+    // Words that are read or written with `published`, from there.
     static constexpr std::uint64_t messages_offset =
         (layout::JOURNAL_CONTROL_MESSAGES - layout::JOURNAL_CONTROL_PUBLISHED) / sizeof(std::int64_t);
+    static constexpr std::uint64_t sync_offset =
+        (layout::JOURNAL_CONTROL_SYNC_EVERY - layout::JOURNAL_CONTROL_PUBLISHED) / sizeof(std::int64_t);
 
     /// Step 3: nothing up to `end` is changed before `claimed` says so.
     void announce(std::int64_t end) noexcept {

@@ -260,6 +260,8 @@ class SlotLock {
     /// For a forked child: closes without unlocking, since the parent shares the description.
     void abandon() noexcept { description_.reset(); }
     const Fd& description() const noexcept { return description_; }
+    /// Gives the description away, without unlocking.
+    Fd take() noexcept { return std::move(description_); }
     bool still_held() const noexcept { return try_lock_byte(description_, byte_) == 0; }
 
   private:
