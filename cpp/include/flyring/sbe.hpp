@@ -384,3 +384,4 @@ inline flyring::sbe::TypedClaim<T> flyring::Publisher::try_claim(std::size_t var
 }
 
 #include "flyring/detail/table_typed.hpp"  // values of a table
+#include "flyring/detail/journal_typed.hpp"  // messages of a journal
