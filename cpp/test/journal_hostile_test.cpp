@@ -28,10 +28,8 @@ class JournalHostile : public JournalTest {
                       JournalStart::position(64), JournalStart::position(smallest)}) {
                     attempt([&] {
                         JournalReader reader = journal.reader(start, false, skip);
-                        for (int i = 0; i < 20; ++i) {
-                            if (reader.poll([](const JournalMessage& message) { EXPECT_LE(message.size(), 65536U); }) == 0) {
-                                break;
-                            }
+                        const auto look = [](const JournalMessage& message) { EXPECT_LE(message.size(), 65536U); };
+                        for (int i = 0; i < 20 && reader.poll(look) > 0; ++i) {
                         }
                     });
                 }
@@ -84,8 +82,8 @@ TEST_F(JournalHostile, each_part_of_a_header_is_checked) {
         copy("k");
         const std::string file = round % 2 == 0 ? control_file("k") : segment_file(0, "k");
         const std::uint64_t at = random() % 128;
-        support::poke<std::uint8_t>(file, at,
-                                    static_cast<std::uint8_t>(support::peek<std::uint8_t>(file, at) ^ (1 + random() % 255)));
+        const auto was = support::peek<std::uint8_t>(file, at);
+        support::poke<std::uint8_t>(file, at, static_cast<std::uint8_t>(was ^ (1 + random() % 255)));
         use("k");
         std::filesystem::remove_all(journal_folder("k"));
     }

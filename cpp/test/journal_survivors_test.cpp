@@ -27,7 +27,8 @@ class JournalSurvivors : public JournalTest {
         JournalReader reader = journal.reader();
         EXPECT_EQ(read_all(reader), count + 300);
         EXPECT_EQ(reader.lost(), 0);
-        EXPECT_EQ(waiting.number() + read_all(waiting), count + 300);
+        const std::int64_t before = waiting.number();
+        EXPECT_EQ(before + read_all(waiting), count + 300);
         EXPECT_EQ(read_all(waiting), 0);
         std::filesystem::remove_all(journal_folder(name));
     }
@@ -94,8 +95,6 @@ TEST_F(JournalSurvivors, a_kill_between_padding_and_check_is_mended_by_the_next_
         checked = reader.records_end();
     }
     set_control_word<std::int64_t>(layout::JOURNAL_CONTROL_CHECKED, checked, "k");
-    copy("l");
-    std::filesystem::remove_all(journal_folder("l"));
     expect_whole("k", count - 1);
 }
 

@@ -98,7 +98,7 @@ TEST_F(JournalWaiting, many_readers_follow_a_fast_writer) {
             while (read < count) {
                 const int now = reader.poll(
                     [&](const JournalMessage& message) {
-                        if (number_in(message) != message.number() || message.number() != read) throw std::logic_error("");
+                        if (number_in(message) != read || message.number() != read) throw std::logic_error("order");
                         ++read;
                     },
                     256, 10s);

@@ -149,7 +149,8 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// Four cases. In a table: a read could not end. In a journal: a process has the consumer that is to be forgotten. In a queue: send, claim, send_batch or flush would wait for a job
+/// Four cases. In a table: a read could not end. In a journal: a process has the consumer that is to be forgotten, or a
+/// writer made from the same object is open. In a queue: send, claim, send_batch or flush would wait for a job
 /// that the calling thread itself works on, so the wait could never end. In a service: a client has as many calls under
 /// way as it may have.
 class Busy : public FlyringError {
@@ -173,8 +174,8 @@ class Busy : public FlyringError {
     }
     /// In a journal: a process has the consumer whose name is to be forgotten.
     static Busy consumer(const std::string& path, const std::string& name, std::int32_t pid) {
-        return Busy("consumer '" + name + "' of journal " + path + " is in the hand of process " +
-                    std::to_string(pid) + "; close it there first");
+        return Busy("consumer '" + name + "' of journal " + path + " is in the hand of process " + std::to_string(pid) +
+                    "; close it there first");
     }
     /// In a queue: the caller's own worker. Empty elsewhere.
     const std::optional<Holder>& holder() const noexcept { return holder_; }

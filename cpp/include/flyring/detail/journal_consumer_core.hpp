@@ -28,7 +28,8 @@ namespace flyring::detail {
         if (!read_fields(file.consumer(slot).slot(), fields)) fields = {};
         std::string name(fields.letters, fields.name_length);
         names += (names.empty() ? "" : ", ") + name;
-        if (is_locked_by_another(file.fd, file.consumer_lock(slot))) owners.push_back({slot, std::move(name), fields.pid});
+        if (!is_locked_by_another(file.fd, file.consumer_lock(slot))) continue;
+        owners.push_back({slot, std::move(name), fields.pid});
     }
     std::string text = "it has no slot for a consumer";
     if (only) {

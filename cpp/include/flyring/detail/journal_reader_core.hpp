@@ -28,8 +28,8 @@ template <typename Handler>
 inline constexpr bool journal_returns_action =
     std::is_same_v<std::decay_t<std::invoke_result_t<Handler&, const JournalMessage&>>, Action>;
 
-/// A cursor in a journal. The bytes at the cursor are found at `base_`, which is either a mapped segment, or a span that
-/// was read and proven; they end at `stop_`.
+/// A cursor in a journal. The bytes at the cursor are found at `base_`, which is either a mapped segment, or a span
+/// that was read and proven; they end at `stop_`.
 class JournalReaderCore : public JournalMember {
   public:
     JournalReaderCore(std::shared_ptr<JournalState> state, bool durable, bool skip)
@@ -156,10 +156,10 @@ class JournalReaderCore : public JournalMember {
                 cursor_ = start + head.size();  // before the handler: consumed even if it throws
                 ++number_;
                 ++done;
-                const JournalMessage message(at + journal_message_header,
-                                             static_cast<std::size_t>(head.length - journal_message_header), head.type,
-                                             start, load_relaxed(word_at<std::int64_t>(at, layout::JOURNAL_RECORD_TIME)),
-                                             number, sender_);
+                const auto size = static_cast<std::size_t>(head.length - journal_message_header);
+                const auto time = load_relaxed(word_at<std::int64_t>(at, layout::JOURNAL_RECORD_TIME));
+                const JournalMessage message(at + journal_message_header, size, head.type, start, time, number,
+                                             sender_);
                 if constexpr (journal_returns_action<Handler>) {
                     const Action action = checked(handler(message));
                     if (action == Action::ABORT) {

@@ -29,11 +29,12 @@ struct JournalRecovery {
     Reason reason = Reason::power_loss;
     /// Up to here all messages are there.
     std::int64_t position = 0;
-    /// Where the journal goes on. If it is `position`, nothing was cut off.
+    /// Where the journal goes on.
     std::int64_t next = 0;
     /// How many messages there are.
     std::int64_t messages = 0;
-    /// How far the records reached that were found and not proven: reached - position bytes were cut off.
+    /// How far the records reached that were found and not proven: reached - position bytes were cut off, which may be
+    /// none.
     std::int64_t reached = 0;
 };
 
@@ -218,7 +219,7 @@ class JournalMend {
     }
     /// Writes a check or a cut: all bytes but its length, then the length.
     void write_record(const Fd& fd, std::int64_t position, const std::byte (&bytes)[journal_check_length]) const {
-        const auto offset = static_cast<off_t>(layout::HEADER_LENGTH) + static_cast<off_t>(header_.in_segment(position));
+        const auto offset = static_cast<off_t>(layout::HEADER_LENGTH) + header_.in_segment(position);
         constexpr std::size_t head = sizeof(std::int32_t);
         constexpr std::size_t rest = sizeof bytes - head;
         if (::pwrite(fd.get(), bytes + head, rest, offset + static_cast<off_t>(head)) != static_cast<ssize_t>(rest) ||

@@ -95,7 +95,7 @@ class JournalSeek {
                 return behind(place->next, place->count, place->count);
             }
         }
-        throw Busy(file_.path + " (journal)", -1);
+        file_.corrupt(beginning(file_), "trimmed keeps changing");
     }
 
     /// Behind the newest message. In another boot: behind the last check that is proven.

@@ -94,7 +94,9 @@ inline void sync_file(const Fd& fd, const std::string& path) {
 inline void prepare_segment(const JournalFile& file, std::int64_t position,
                             const std::optional<JournalCheck>& first = std::nullopt) {
     const std::string path = file.segment_path(position);
-    if (position >= layout::MAX_POSITION - file.header.size()) file.corrupt(position, "it has reached the last position");
+    if (position >= layout::MAX_POSITION - file.header.size()) {
+        file.corrupt(position, "it has reached the last position");
+    }
     for (;;) {
         if (!first) {
             if (const Fd found = open_segment(file, position)) {  // 1

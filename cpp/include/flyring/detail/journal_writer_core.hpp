@@ -355,7 +355,8 @@ class JournalWriterCore final : public JournalMember {
         announce(t + journal_check_length);
         std::byte* const to = at(t);
         write_check_body(to, {t, count_, largest_, crc_});
-        store_release(word_at<std::int32_t>(to, layout::RECORD_LENGTH), static_cast<std::int32_t>(journal_check_length));
+        constexpr auto length = static_cast<std::int32_t>(journal_check_length);
+        store_release(word_at<std::int32_t>(to, layout::RECORD_LENGTH), length);
         advance(t + journal_check_length, count_);
         store_release(file_.checked(), t);
         span_ = summed_ = end_;
@@ -452,7 +453,8 @@ inline void JournalWriterCore::take(const std::string* name, std::int64_t deadli
     const SlotWords slot = file_.slot();
     std::int64_t epoch = 0;
     if (name != nullptr) {
-        epoch = slot.take(*name, file_.environment, file_.wakes, [&] { store_relaxed(slot.closed(), std::int32_t{0}); });
+        epoch = slot.take(*name, file_.environment, file_.wakes,
+                          [&] { store_relaxed(slot.closed(), std::int32_t{0}); });
     } else {
         epoch = next_epoch(load_relaxed(slot.epoch()));
         store_relaxed(slot.closed(), std::int32_t{0});
