@@ -79,7 +79,7 @@ class JournalConsumerCore final : public JournalReaderCore {
     /// How many messages are not consumed.
     std::int64_t size() {
         if (!usable()) throw_unusable();
-        return std::max<std::int64_t>(load_relaxed(file_.messages()) - number_, 0);
+        return std::max<std::int64_t>(wrapping_subtract(load_relaxed(file_.messages()), number_), 0);
     }
     /// Makes the gate durable.
     void sync() {

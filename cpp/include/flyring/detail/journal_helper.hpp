@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -183,7 +184,7 @@ class JournalHelper {
             const std::int64_t since = wall_clock(file().environment) - age;
             (void)trim_journal(file(), description_, TrimLimits(file()).older_than(since), false);
         }
-        if (size > 0 && load_relaxed(file().ready()) - load_relaxed(file().trimmed()) > size) {
+        if (size > 0 && wrapping_subtract(load_relaxed(file().ready()), load_relaxed(file().trimmed())) > size) {
             (void)trim_journal(file(), description_, TrimLimits(file()).beyond(size), false);
         }
         if (load_relaxed(file().trim_consumed()) == 1 && has_consumer(file())) {

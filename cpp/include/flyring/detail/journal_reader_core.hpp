@@ -201,16 +201,16 @@ class JournalReaderCore : public JournalMember {
                 if (!nothing_here()) return false;
                 continue;
             }
-            if (!head.is_sound(file_.header, cursor_)) file_.corrupt(cursor_, "a record is not sound");
+            if (!head.is_sound(file_.header, cursor_)) return corrupt("a record is not sound");
             if (head.is_message()) return true;
             if (head.type == layout::TYPE_PADDING) {
                 cursor_ += head.size();
             } else if (head.type == layout::JOURNAL_TYPE_CHECK) {
-                pass_check(at);
+                if (!pass_check(at)) return false;
             } else {
                 const auto cut = read_cut(at, file_.header, cursor_);
-                if (!cut) file_.corrupt(cursor_, "a cut is not right");
-                if (cut->count != number_) file_.corrupt(cursor_, "a cut's count is not the reader's");
+                if (!cut) return corrupt("a cut is not right");
+                if (cut->count != number_) return corrupt("a cut's count is not the reader's");
                 follow(*cut);
             }
         }
@@ -279,15 +279,21 @@ class JournalReaderCore : public JournalMember {
         leave();
         return look_for_cut() || damaged(cursor_);
     }
-    void pass_check(const std::byte* at) {
+    bool pass_check(const std::byte* at) {
         const auto count = load_relaxed(word_at<std::int64_t>(at, layout::JOURNAL_CHECK_COUNT));
         const auto position = load_relaxed(word_at<std::int64_t>(at, layout::JOURNAL_CHECK_POSITION));
-        if (position != cursor_) file_.corrupt(cursor_, "a check has another position");
-        if (count != number_) file_.corrupt(cursor_, "a check's count is not the reader's");
+        if (position != cursor_) return corrupt("a check has another position");
+        if (count != number_) return corrupt("a check's count is not the reader's");
         cursor_ += journal_check_length;
         span_ = cursor_;
         span_count_ = number_;
-        if (load_acquire(file_.published()) - cursor_ > far_behind) leave();
+        if (wrapping_subtract(load_acquire(file_.published()), cursor_) > far_behind) leave();
+        return true;
+    }
+    /// Throws CorruptJournal. False: not now, because this poll has handed out something.
+    bool corrupt(const char* reason) const {
+        if (done_ == 0) file_.corrupt(cursor_, reason);
+        return false;
     }
     void follow(const JournalCut& cut) {
         ++cuts_;
@@ -306,7 +312,7 @@ class JournalReaderCore : public JournalMember {
     /// The cursor is at the end of the span's records: passes its check.
     bool end_of_span() {
         if (!in_span_) return choose();
-        if (durable_ && whole_) {  // never ahead of `synced`, which is this check's position
+        if (durable_) {  // never ahead of `synced`, which is this check's position
             seen_synced_ = end_of_reading(file_, true);
             if (cursor_ >= seen_synced_) return false;
         }
@@ -318,7 +324,7 @@ class JournalReaderCore : public JournalMember {
     bool choose() {
         const JournalHeader& header = file_.header;
         if (!whole_) whole_ = file_.is_of_this_boot();
-        if (!whole_) return read_span(layout::MAX_POSITION);
+        if (!whole_ && !durable_) return read_span(layout::MAX_POSITION);
         const std::int64_t end = end_of_reading(file_, durable_);
         (durable_ ? seen_synced_ : seen_published_) = end;
         if (durable_) return cursor_ < end && read_span(end + journal_check_length);
@@ -354,9 +360,7 @@ class JournalReaderCore : public JournalMember {
         const std::int64_t records_end = span_reader_.records_end();
         switch (end) {
             case SpanEnd::check: {
-                // At a segment's start a walk may have begun, which does not know a count yet.
                 const std::int64_t count = span_reader_.check().count;
-                if (durable_ && records_end >= limit) return false;
                 if (count != wrapping_add(span_count_, span_reader_.messages)) return miscounted();
                 base_ = span_reader_.at(span_reader_.start());
                 origin_ = span_reader_.start();
@@ -454,9 +458,9 @@ class JournalReaderCore : public JournalMember {
             const std::byte* const at = base_ + (cursor_ - origin_);
             return load_acquire(word_at<std::int32_t>(at, layout::RECORD_LENGTH)) != 0;
         }
-        if (!whole_) return file_.is_of_this_boot();
-        return durable_ ? load_acquire(file_.synced()) != seen_synced_
-                        : load_acquire(file_.published()) != seen_published_;
+        if (!whole_ && file_.is_of_this_boot()) return true;
+        if (durable_) return load_acquire(file_.synced()) != seen_synced_;
+        return whole_ && load_acquire(file_.published()) != seen_published_;
     }
     /// One turn of a wait. False: the deadline has passed.
     bool sleep(std::int64_t start, std::int64_t deadline) {

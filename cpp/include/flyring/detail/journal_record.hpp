@@ -32,6 +32,11 @@ constexpr bool is_journal_position(std::int64_t position) noexcept {
     return position >= 0 && position < layout::MAX_POSITION && (position & (journal_unit - 1)) == 0;
 }
 
+/// Whether a value from the file can be a number of messages.
+constexpr bool is_count(std::int64_t count) noexcept {
+    return count >= 0 && count < layout::MAX_POSITION;
+}
+
 /// Length and type of a record.
 struct RecordHead {
     std::int32_t length = 0;
@@ -95,7 +100,7 @@ inline std::optional<JournalCheck> read_check(const std::byte* at, std::int64_t 
                              get<std::int64_t>(bytes + layout::JOURNAL_CHECK_TIME),
                              get<std::uint32_t>(bytes + layout::JOURNAL_CHECK_SPAN_CRC)};
     if (head.type != layout::JOURNAL_TYPE_CHECK || head.length != static_cast<std::int32_t>(journal_check_length) ||
-        check.position != position || check.count < 0 ||
+        check.position != position || !is_count(check.count) ||
         get<std::uint32_t>(bytes + layout::JOURNAL_CHECK_CRC) != crc32c(bytes, layout::JOURNAL_CHECK_CRC)) {
         return std::nullopt;
     }
@@ -135,7 +140,7 @@ inline std::optional<JournalCut> read_cut(const std::byte* at, const JournalHead
                          get<std::int64_t>(bytes + layout::JOURNAL_CUT_REACHED),
                          get<std::int32_t>(bytes + layout::JOURNAL_CUT_REASON)};
     if (head.type != layout::JOURNAL_TYPE_CUT || head.length != static_cast<std::int32_t>(journal_check_length) ||
-        cut.position != position || cut.count < 0 || cut.next <= position || cut.next >= layout::MAX_POSITION ||
+        cut.position != position || !is_count(cut.count) || cut.next <= position || cut.next >= layout::MAX_POSITION ||
         header.in_segment(cut.next) != 0 ||
         get<std::uint32_t>(bytes + layout::JOURNAL_CUT_CRC) != crc32c(bytes, layout::JOURNAL_CUT_CRC)) {
         return std::nullopt;

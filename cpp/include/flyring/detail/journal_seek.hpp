@@ -276,7 +276,7 @@ class JournalSeek {
 
     [[noreturn]] void throw_damaged(std::int64_t from, std::int64_t number, const std::optional<JournalPlace>& place) {
         if (place) throw Damaged(file_.path, from, place->position, place->count - number);
-        throw Damaged(file_.path, from, limit(), load_relaxed(file_.messages()) - number);
+        throw Damaged(file_.path, from, limit(), -1);
     }
 
     const JournalFile& file_;
