@@ -96,7 +96,9 @@ TEST_F(JournalConsumers, the_gate_is_stored_within_a_long_poll_and_at_its_end) {
     EXPECT_EQ(gate(), consumer.position());
     append(writer, 1000, 3);
     consumer.poll([&](const JournalMessage& message) {
-        if (message.number() == 1001) EXPECT_EQ(gate(), message.position());
+        if (message.number() == 1001) {
+            EXPECT_EQ(gate(), message.position());
+        }
         return message.number() == 1000 ? flyring::Action::COMMIT : flyring::Action::CONTINUE;
     });
     EXPECT_EQ(gate(), consumer.position());

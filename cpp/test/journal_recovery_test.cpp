@@ -230,7 +230,7 @@ class Disk {
 
     void lose(std::mt19937& random) {
         note();
-        const unsigned mode = random() % 3;  // any state of each page, mostly the oldest, mostly the newest
+        const auto mode = random() % 3;  // any state of each page, mostly the oldest, mostly the newest
         for (auto& [name, states] : states_) {
             if (!std::filesystem::exists(folder_ + "/" + name)) continue;
             std::vector<std::byte> left = states.front();

@@ -122,13 +122,13 @@ class JournalReaderCore : public JournalMember {
     virtual void note_lost() {}
 
     void set_cursor(const JournalCursor& at) {
-        leave();
         cursor_ = at.position;
         number_ = at.number;
         span_ = at.span;
         span_count_ = at.span_count;
         lost_ = wrapping_add(lost_, at.lost);
         following_ = false;
+        leave();
     }
 
     /// The body of poll; the object is in use.

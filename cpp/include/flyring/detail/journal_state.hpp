@@ -123,6 +123,7 @@ class JournalMember {
         if (open() && use() != idle) throw_in_use();
         if (!usable()) throw_unusable();
         throw_in_use();  // the other thread has finished just now
+        __builtin_unreachable();
     }
     void check_usable() {
         if (FLYRING_UNLIKELY(use() != idle || !usable())) refuse();
