@@ -41,7 +41,7 @@ class TrimLimits {
     std::int64_t of(const JournalTrim& trim) {
         switch (trim.kind()) {
             case JournalTrim::Kind::consumed:
-                return lowest_gate(file_, 0);
+                return has_consumer(file_) ? lowest_gate(file_, layout::MAX_POSITION) : 0;
             case JournalTrim::Kind::position:
                 if (!is_journal_position(trim.value())) {
                     throw InvalidArgument("position", "a position is a multiple of 64, 0 or above");
