@@ -31,9 +31,9 @@ TEST_F(JournalConsumers, a_consumer_goes_on_where_it_stopped) {
         }
         EXPECT_EQ(consumer.number(), 500 + 20 * (round - 1));
         EXPECT_EQ(consumer.size(), 800 - consumer.number());
-        EXPECT_EQ(consumer.poll([](const JournalMessage& message) { EXPECT_EQ(number_in(message), message.number()); },
-                                20),
-                  20);
+        EXPECT_EQ(
+            consumer.poll([](const JournalMessage& message) { EXPECT_EQ(number_in(message), message.number()); }, 20),
+            20);
     }
 }
 

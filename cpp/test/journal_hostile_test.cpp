@@ -60,8 +60,16 @@ class JournalHostile : public JournalTest {
 
 TEST_F(JournalHostile, each_word_of_the_control_section_may_be_anything) {
     make();
-    const std::int64_t values[] = {0, -1, 1, 64, 63, smallest, 7 * smallest, std::int64_t{1} << 40,
-                                   std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max(),
+    const std::int64_t values[] = {0,
+                                   -1,
+                                   1,
+                                   64,
+                                   63,
+                                   smallest,
+                                   7 * smallest,
+                                   std::int64_t{1} << 40,
+                                   std::int64_t{1} << 62,
+                                   std::numeric_limits<std::int64_t>::max(),
                                    std::numeric_limits<std::int64_t>::min()};
     for (std::uint64_t word = 0; word < 1024 + 256; word += 8) {
         if (word >= 544 && word < 768) continue;  // nothing is there
@@ -100,8 +108,8 @@ TEST_F(JournalHostile, records_may_be_anything) {
         const std::string file = segment_file(smallest * static_cast<std::int64_t>(random() % 2), "k");
         for (int i = 0; i < 5; ++i) {
             const std::uint64_t at = 4096 + 64 * (random() % 1024) + (random() % 4) * 4;
-            const std::int32_t values[] = {0, -1, 64, 16, 17, 65536, 65536 / 4, -3, -4, 7, 1 << 30,
-                                           std::numeric_limits<std::int32_t>::min()};
+            const std::int32_t values[] = {0,         -1, 64, 16, 17,      65536,
+                                           65536 / 4, -3, -4, 7,  1 << 30, std::numeric_limits<std::int32_t>::min()};
             support::poke<std::int32_t>(file, at, values[random() % std::size(values)]);
         }
         use("k");

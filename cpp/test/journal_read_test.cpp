@@ -135,7 +135,11 @@ TEST_F(JournalRead, a_missing_segment_is_damage) {
     EXPECT_GT(all, 500);
     // A file that is not whole counts as missing.
     support::write_file(segment_file(2 * smallest), std::vector<std::byte>(1000));
-    EXPECT_EQ(code_of([&] { JournalReader again = journal.reader(); read_all(again); }), "damaged");
+    EXPECT_EQ(code_of([&] {
+                  JournalReader again = journal.reader();
+                  read_all(again);
+              }),
+              "damaged");
 }
 
 TEST_F(JournalRead, each_damaged_byte_of_a_segment_is_found) {
@@ -191,9 +195,8 @@ TEST_F(JournalRead, actions_end_a_poll) {
     JournalReader reader = journal.reader();
     int seen = 0;
     const auto until = [&](int last, flyring::Action action) {
-        return reader.poll([&, last, action](const JournalMessage&) {
-            return ++seen == last ? action : flyring::Action::CONTINUE;
-        });
+        return reader.poll(
+            [&, last, action](const JournalMessage&) { return ++seen == last ? action : flyring::Action::CONTINUE; });
     };
     EXPECT_EQ(until(3, flyring::Action::BREAK), 3);
     EXPECT_EQ(reader.number(), 3);

@@ -128,9 +128,8 @@ TEST_F(JournalRecoveries, a_sync_that_fails_ends_the_writer_and_the_next_one_wri
     JournalWriter writer = journals::writer(journal);
     append(writer, 0, 150);
     {
-        const faults::Hook fail([](const faults::Call& call) {
-            return std::string(call.name) == "fdatasync" ? ENOSPC : 0;
-        });
+        const faults::Hook fail(
+            [](const faults::Call& call) { return std::string(call.name) == "fdatasync" ? ENOSPC : 0; });
         try {
             writer.sync();
             FAIL();
@@ -150,9 +149,8 @@ TEST_F(JournalRecoveries, a_sync_that_fails_ends_the_writer_and_the_next_one_wri
     EXPECT_EQ(read_all(reader), 150);  // readers go on
     EXPECT_EQ(code_of([&] { writer.close(); }), "none");
     {
-        const faults::Hook fail([](const faults::Call& call) {
-            return std::string(call.name) == "fdatasync" ? EIO : 0;
-        });
+        const faults::Hook fail(
+            [](const faults::Call& call) { return std::string(call.name) == "fdatasync" ? EIO : 0; });
         EXPECT_EQ(code_of([&] { journals::writer(journal); }), "io");
         EXPECT_TRUE(journal.stats().failed);
     }
@@ -174,9 +172,8 @@ TEST_F(JournalRecoveries, pages_that_the_kernel_dropped_are_cut_off) {
         writer.sync();
         append(writer, 100, 200);
         EXPECT_EQ(read_all(reader), 300);
-        const faults::Hook fail([](const faults::Call& call) {
-            return std::string(call.name) == "fdatasync" ? EIO : 0;
-        });
+        const faults::Hook fail(
+            [](const faults::Call& call) { return std::string(call.name) == "fdatasync" ? EIO : 0; });
         EXPECT_EQ(code_of([&] { writer.sync(); }), "io");
     }
     const std::int64_t synced = journal.stats().synced;

@@ -217,7 +217,9 @@ TEST_F(JournalVerbs, claims_are_committed_aborted_or_dropped) {
     std::memcpy(claim.data(), "hello", 5);
     EXPECT_EQ(claim.commit(77), 64);
     EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
-    { flyring::JournalClaim dropped = writer.claim(1000); }
+    {
+        flyring::JournalClaim dropped = writer.claim(1000);
+    }
     EXPECT_EQ(writer.claim(10).abort(), 128 + 1024);
     writer.append("after");
     JournalReader reader = journal.reader();
@@ -303,9 +305,8 @@ TEST_F(JournalVerbs, no_space_changes_nothing_and_it_goes_on_when_there_is_room)
     const std::int64_t end = writer.position();
     const std::int64_t count = writer.number();
     {
-        const faults::Hook full([](const faults::Call& call) {
-            return std::string(call.name) == "posix_fallocate" ? ENOSPC : 0;
-        });
+        const faults::Hook full(
+            [](const faults::Call& call) { return std::string(call.name) == "posix_fallocate" ? ENOSPC : 0; });
         EXPECT_EQ(code_of([&] { writer.append(std::string(2000, 'y')); }), "no-space");
         EXPECT_EQ(writer.position(), end);
         writer.append("small");  // there is room for it in this segment

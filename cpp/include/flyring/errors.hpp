@@ -348,11 +348,11 @@ class CorruptJournal : public FlyringError, public detail::WithPath, public deta
 class Damaged : public FlyringError, public detail::WithPath {
   public:
     Damaged(std::string path, std::int64_t from, std::int64_t to, std::int64_t messages)
-        : FlyringError("damaged", "journal " + path + " is damaged from position " + std::to_string(from) + " to " +
-                                      std::to_string(to) + ": " +
-                                      (messages < 0 ? std::string("it is not known how many")
-                                                    : std::to_string(messages)) +
-                                      " messages are lost; read on behind them with skip_damaged"),
+        : FlyringError("damaged",
+                       "journal " + path + " is damaged from position " + std::to_string(from) + " to " +
+                           std::to_string(to) + ": " +
+                           (messages < 0 ? std::string("it is not known how many") : std::to_string(messages)) +
+                           " messages are lost; read on behind them with skip_damaged"),
           WithPath(std::move(path)),
           from_(from),
           to_(to),

@@ -117,9 +117,7 @@ inline JournalStats stats_of(const JournalFile& file) {
         const std::int64_t value = load_acquire(word);
         return is_journal_position(value) ? value : 0;
     };
-    const auto positive = [](const std::int64_t* word) {
-        return std::max<std::int64_t>(load_relaxed(word), 0);
-    };
+    const auto positive = [](const std::int64_t* word) { return std::max<std::int64_t>(load_relaxed(word), 0); };
     JournalStats stats;
     stats.path = file.path;
     stats.id = file.header.journal_id;

@@ -47,7 +47,9 @@ TEST_F(JournalTyped, claims_are_written_and_read_by_the_codec) {
     EXPECT_EQ(claim.commit(99), 64);
     EXPECT_EQ(code_of([&] { claim->bid(5); }), "closed");
     writer.append("raw");
-    { auto dropped = writer.claim<PriceUpdate>(); }
+    {
+        auto dropped = writer.claim<PriceUpdate>();
+    }
     JournalReader reader = journal.reader();
     std::int64_t ask = 0;
     std::int32_t raw = 0;

@@ -220,8 +220,8 @@ class JournalConsumerCore final : public JournalReaderCore {
 
     std::string name_;
     std::uint32_t slot_ = 0;
-    int pair_ = 0;               // the one that proves the gate
-    std::int64_t stored_ = -1;   // the gate
+    int pair_ = 0;              // the one that proves the gate
+    std::int64_t stored_ = -1;  // the gate
     Waker waker_;
 };
 

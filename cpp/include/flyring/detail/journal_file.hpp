@@ -196,9 +196,7 @@ struct JournalFile {
     std::int64_t* sync_every() const noexcept { return position(layout::JOURNAL_CONTROL_SYNC_EVERY); }
     std::int64_t* max_age() const noexcept { return position(layout::JOURNAL_CONTROL_MAX_AGE); }
     std::int64_t* max_size() const noexcept { return position(layout::JOURNAL_CONTROL_MAX_SIZE); }
-    std::int32_t* trim_consumed() const noexcept {
-        return word<std::int32_t>(layout::JOURNAL_CONTROL_TRIM_CONSUMED);
-    }
+    std::int32_t* trim_consumed() const noexcept { return word<std::int32_t>(layout::JOURNAL_CONTROL_TRIM_CONSUMED); }
     std::int32_t* failed() const noexcept { return word<std::int32_t>(layout::JOURNAL_CONTROL_FAILED); }
     std::int32_t* successor() const noexcept { return word<std::int32_t>(layout::JOURNAL_CONTROL_SUCCESSOR); }
     WaitingWords data() const noexcept {
@@ -211,8 +209,7 @@ struct JournalFile {
     }
     SlotWords slot() const noexcept { return SlotWords(word<std::byte>(layout::JOURNAL_CONTROL_SLOT)); }
     ConsumerWords consumer(std::uint32_t slot) const noexcept {
-        return ConsumerWords(
-            word<std::byte>(layout::JOURNAL_CONTROL_CONSUMERS + layout::JOURNAL_CONSUMER_SIZE * slot));
+        return ConsumerWords(word<std::byte>(layout::JOURNAL_CONTROL_CONSUMERS + layout::JOURNAL_CONSUMER_SIZE * slot));
     }
 
     // The bytes that are locked, as offsets in the file.
@@ -254,9 +251,7 @@ struct JournalFile {
     }
     std::string segment_path(std::int64_t position) const { return path + "/" + segment_name(position); }
     void sync_folder() const { detail::sync_folder(control); }
-    void map() {
-        mapping = Mapping(fd, header.file_length(), read_only ? Access::read : Access::write, control);
-    }
+    void map() { mapping = Mapping(fd, header.file_length(), read_only ? Access::read : Access::write, control); }
 };
 
 /// Opens, checks and maps a journal's control file (spec/channel.md 3.3).

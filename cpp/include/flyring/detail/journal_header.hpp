@@ -49,9 +49,7 @@ struct JournalHeader {
     std::int64_t segment_of(std::int64_t position) const noexcept { return position & ~(size() - 1); }
     std::int64_t in_segment(std::int64_t position) const noexcept { return position & (size() - 1); }
     /// The longest record of a message, and of a batch.
-    std::int64_t longest() const noexcept {
-        return size() / static_cast<std::int64_t>(layout::MAX_MESSAGE_DIVISOR);
-    }
+    std::int64_t longest() const noexcept { return size() / static_cast<std::int64_t>(layout::MAX_MESSAGE_DIVISOR); }
     std::uint64_t segment_file_length() const noexcept { return layout::HEADER_LENGTH + segment_size; }
 };
 

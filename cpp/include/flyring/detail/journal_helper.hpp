@@ -152,8 +152,8 @@ class JournalHelper {
             for (std::uint32_t i = 0; i <= ahead_; ++i) make_ready(file(), segment + i * size);
         }
         // Touch the pages of the next one for the writer.
-        const std::int64_t next = file().header.in_segment(load_relaxed(file().published())) == 0 ? segment
-                                                                                                : segment + size;
+        const std::int64_t next =
+            file().header.in_segment(load_relaxed(file().published())) == 0 ? segment : segment + size;
         if (!is_ready(file(), next) || !over_->needs(next)) return;
         const Fd fd = open_segment(file(), next, O_RDWR);
         if (!fd) return;

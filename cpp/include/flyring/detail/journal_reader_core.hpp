@@ -428,9 +428,7 @@ class JournalReaderCore : public JournalMember {
     }
 
     /// A check whose count is not the reader's.
-    bool miscounted() {
-        return damaged_to({span_reader_.records_end(), span_reader_.next(), span_reader_.count()});
-    }
+    bool miscounted() { return damaged_to({span_reader_.records_end(), span_reader_.next(), span_reader_.count()}); }
     /// What lies between the cursor and the next right check is lost.
     bool damaged(std::int64_t from) {
         if (done_ > 0) return false;  // what was handed out is returned first

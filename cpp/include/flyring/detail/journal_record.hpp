@@ -66,8 +66,8 @@ inline std::int64_t bytes_in_span(const RecordHead& head) noexcept {
 /// A check (3.2).
 struct JournalCheck {
     std::int64_t position = 0;
-    std::int64_t count = 0;       // messages before it
-    std::int64_t time = 0;        // the largest of them
+    std::int64_t count = 0;  // messages before it
+    std::int64_t time = 0;   // the largest of them
     std::uint32_t span_crc = 0;
 };
 
@@ -134,11 +134,10 @@ inline std::optional<JournalCut> read_cut(const std::byte* at, const JournalHead
     std::byte bytes[layout::JOURNAL_CUT_SIZE];
     std::memcpy(bytes, at, sizeof bytes);
     const RecordHead head = read_head(bytes);
-    const JournalCut cut{get<std::int64_t>(bytes + layout::JOURNAL_CUT_POSITION),
-                         get<std::int64_t>(bytes + layout::JOURNAL_CUT_COUNT),
-                         get<std::int64_t>(bytes + layout::JOURNAL_CUT_NEXT),
-                         get<std::int64_t>(bytes + layout::JOURNAL_CUT_REACHED),
-                         get<std::int32_t>(bytes + layout::JOURNAL_CUT_REASON)};
+    const JournalCut cut{
+        get<std::int64_t>(bytes + layout::JOURNAL_CUT_POSITION), get<std::int64_t>(bytes + layout::JOURNAL_CUT_COUNT),
+        get<std::int64_t>(bytes + layout::JOURNAL_CUT_NEXT), get<std::int64_t>(bytes + layout::JOURNAL_CUT_REACHED),
+        get<std::int32_t>(bytes + layout::JOURNAL_CUT_REASON)};
     if (head.type != layout::JOURNAL_TYPE_CUT || head.length != static_cast<std::int32_t>(journal_check_length) ||
         cut.position != position || !is_count(cut.count) || cut.next <= position || cut.next >= layout::MAX_POSITION ||
         header.in_segment(cut.next) != 0 ||

@@ -42,11 +42,11 @@ namespace detail {
 
 /// Where a writer begins.
 struct WriterStart {
-    std::int64_t end = 0;     // of what is published
-    std::int64_t count = 0;   // messages before it
-    std::int64_t span = 0;    // the end of the last check
-    std::uint32_t crc = 0;    // of the bytes since then
-    std::int64_t time = 0;    // the largest of a message
+    std::int64_t end = 0;    // of what is published
+    std::int64_t count = 0;  // messages before it
+    std::int64_t span = 0;   // the end of the last check
+    std::uint32_t crc = 0;   // of the bytes since then
+    std::int64_t time = 0;   // the largest of a message
     std::optional<JournalRecovery> recovery{};
 };
 
@@ -188,8 +188,8 @@ class JournalMend {
         SpanReader reader(file_);
         for (std::int64_t at = from; at < to;) {
             const std::int64_t segment = header_.segment_of(at);
-            const auto length = std::min({to - at, segment + header_.size() - at,
-                                          static_cast<std::int64_t>(bytes.size())});
+            const auto length =
+                std::min({to - at, segment + header_.size() - at, static_cast<std::int64_t>(bytes.size())});
             if (reader.open(segment)) {
                 if (!reader.read_at(at, bytes.data(), static_cast<std::size_t>(length))) {
                     throw IoError("pread", EIO, file_.segment_path(segment));
@@ -232,8 +232,8 @@ class JournalMend {
 
     struct Walked {
         std::int64_t begin = 0;
-        std::int64_t end = 0;      // c: of the last right check
-        std::int64_t count = 0;    // k
+        std::int64_t end = 0;    // c: of the last right check
+        std::int64_t count = 0;  // k
         std::int64_t time = 0;
         std::int64_t reached = 0;
         std::set<std::int64_t> passed;  // segments

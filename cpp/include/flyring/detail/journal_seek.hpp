@@ -248,9 +248,7 @@ class JournalSeek {
         return {span, count, span, count, lost};
     }
     /// In another boot: whether it is no damage that a span is not whole. It was not durable.
-    bool is_unproven(std::int64_t span) const {
-        return !file_.is_of_this_boot() && span > end_of_reading(file_, true);
-    }
+    bool is_unproven(std::int64_t span) const { return !file_.is_of_this_boot() && span > end_of_reading(file_, true); }
     std::int64_t end_of_bytes() const { return end_of_spans(file_, durable_); }
 
     /// Goes through the records of the span that was read. True: at.position is the place of a message that is looked

@@ -35,8 +35,7 @@ inline Fd open_segment(const JournalFile& file, std::int64_t position, int acces
     }
     struct stat status{};
     if (::fstat(fd.get(), &status) != 0) throw_errno("fstat", path);
-    if (!S_ISREG(status.st_mode) ||
-        static_cast<std::uint64_t>(status.st_size) != file.header.segment_file_length()) {
+    if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) != file.header.segment_file_length()) {
         return {};
     }
     std::byte page[layout::HEADER_LENGTH];

@@ -107,8 +107,7 @@ class SpanReader {
 
     /// Reads bytes of the segment that is open. False: they cannot be read.
     bool read_at(std::int64_t position, std::byte* to, std::size_t length) const noexcept {
-        std::int64_t offset =
-            static_cast<std::int64_t>(layout::HEADER_LENGTH) + file_->header.in_segment(position);
+        std::int64_t offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + file_->header.in_segment(position);
         while (length != 0) {
             const ssize_t got = ::pread(fd_.get(), to, length, static_cast<off_t>(offset));
             if (got < 0 && errno == EINTR) continue;
@@ -205,8 +204,7 @@ inline std::optional<JournalPlace> find_right_check(const JournalFile& file, std
         constexpr std::size_t piece = 65536;
         const std::unique_ptr<std::byte[]> bytes(new std::byte[piece]);
         for (std::int64_t at = from; at < std::min(segment + header.size(), limit);) {
-            const auto length =
-                std::min<std::size_t>(piece, static_cast<std::size_t>(segment + header.size() - at));
+            const auto length = std::min<std::size_t>(piece, static_cast<std::size_t>(segment + header.size() - at));
             if (!reader.read_at(at, bytes.get(), length)) {
                 // A bad sector: look at the next page.
                 at = (at / 4096 + 1) * 4096;

@@ -103,7 +103,7 @@ inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description
         return header.segment_of(looks_at_gates ? lowest_gate(file, most) : most);
     };
     std::int64_t x = lowest(std::min(limit, end_of_reading(file, true)));  // 1
-    const std::optional<std::int64_t> whole = segment_below(file, x);     // it may lie in the gap of a recovery
+    const std::optional<std::int64_t> whole = segment_below(file, x);      // it may lie in the gap of a recovery
     if (!whole || *whole <= beginning(file)) return 0;
     x = *whole;
     file.sync_control();  // 2

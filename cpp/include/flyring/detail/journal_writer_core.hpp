@@ -454,8 +454,8 @@ inline void JournalWriterCore::take(const std::string* name, std::int64_t deadli
     const SlotWords slot = file_.slot();
     std::int64_t epoch = 0;
     if (name != nullptr) {
-        epoch = slot.take(*name, file_.environment, file_.wakes,
-                          [&] { store_relaxed(slot.closed(), std::int32_t{0}); });
+        epoch =
+            slot.take(*name, file_.environment, file_.wakes, [&] { store_relaxed(slot.closed(), std::int32_t{0}); });
     } else {
         epoch = next_epoch(load_relaxed(slot.epoch()));
         store_relaxed(slot.closed(), std::int32_t{0});
@@ -484,8 +484,8 @@ inline void JournalWriterCore::begin(const WriterStart& start) {
     recovery_ = start.recovery;
     if (header.in_segment(end_) != 0) {
         make_ready(file_, header.segment_of(end_));
-        enter(header.segment_of(end_), map_segment(file_, open_to_write(file_, end_), header.segment_of(end_),
-                                                   Access::write));
+        enter(header.segment_of(end_),
+              map_segment(file_, open_to_write(file_, end_), header.segment_of(end_), Access::write));
     }
     set_due();
 }
