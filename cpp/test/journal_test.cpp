@@ -427,4 +427,17 @@ TEST_F(JournalVerbs, with_sync_each_an_append_is_durable_when_it_returns) {
     EXPECT_EQ(journal.stats().messages, 7);
 }
 
+TEST_F(JournalVerbs, the_crc_is_the_same_by_table_and_by_instruction) {
+    EXPECT_EQ(flyring::detail::crc32c(bytes("123456789").data(), 9), 0xe3069283U);
+    std::vector<std::byte> data(10'000);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * i >> 3);
+    for (std::size_t length = 0; length <= data.size(); length += length < 2000 ? 1 : 97) {
+        const std::uint32_t by_table = ~flyring::detail::crc32c_by_table(data.data(), length, ~std::uint32_t{0});
+        ASSERT_EQ(flyring::detail::crc32c(data.data(), length), by_table) << length;
+        const std::size_t half = length / 3;
+        const std::uint32_t first = flyring::detail::crc32c(data.data(), half);
+        ASSERT_EQ(flyring::detail::crc32c(data.data() + half, length - half, first), by_table) << length;
+    }
+}
+
 }  // namespace
