@@ -128,7 +128,15 @@ inline void prepare_segment(const JournalFile& file, std::int64_t position,
         struct stat status{};
         // A file of this name that is not whole, or of another journal, is replaced.
         if (::lstat(path.c_str(), &status) == 0 && (first || !open_segment(file, position))) {
-            unnamed.replace();
+            if (first) {  // the control lock is held, or no other process knows the journal yet
+                unnamed.replace();
+            } else {
+                // Under the lock, after another look: a whole one may be in use already.
+                const Fd description = open_description(file.fd, file.control);
+                const ControlLock lock(description, file.control_lock(), file.control);
+                if (open_segment(file, position)) continue;
+                unnamed.replace();
+            }
         } else {
             try {
                 unnamed.link();
