@@ -150,11 +150,15 @@ def cpp() -> str:
         "// Every constant and byte offset of the channel file.",
         "namespace flyring::layout {",
     ]
+    numbers = {v.name for values in tables().values() for v in values if not isinstance(v.value, str)}
     for table, values in tables().items():
         lines += ["", f"// [{table}]"]
         for value in values:
             if isinstance(value.value, str):
-                number = f"std::uint64_t {value.name.removesuffix('_HEX')} = {magic(value.value)};  // {value.value}, read as a word"
+                name = value.name.removesuffix("_HEX")
+                if name in numbers:
+                    name += "_WORD"
+                number = f"std::uint64_t {name} = {magic(value.value)};  // {value.value}, read as a word"
             else:
                 number = f"std::{cpp_type(value)} {value.name} = {value.value};"
             lines.append(f"inline constexpr {number}")

@@ -70,6 +70,7 @@ inline TableHeader check_options(const TableOptions& options) {
     return header;
 }
 
+<<<<<<< HEAD
 /// Whether the file lies in memory (tmpfs, ramfs), so that a reboot removes it.
 inline bool in_memory(const Fd& fd, const std::string& path) {
     struct statfs status{};
@@ -86,6 +87,8 @@ inline void sync_folder(const std::string& path) {
     if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("fsync", folder);
 }
 
+=======
+>>>>>>> jcpp
 /// An attached table: descriptor, mappings, and a checked copy of the header. The descriptor itself never holds a lock.
 struct TableFile {
     std::string path;
