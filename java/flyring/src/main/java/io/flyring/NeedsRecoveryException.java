@@ -3,7 +3,7 @@ package io.flyring;
 
 /**
  * The table was last written in another boot and not closed synced. The first writer recovers it if its values are
- * checked. Code {@code needs-recovery}.
+ * checked. The same of a journal, whose first writer always recovers it. Code {@code needs-recovery}.
  */
 public final class NeedsRecoveryException extends FlyringException {
     private static final long serialVersionUID = 1L;
@@ -18,8 +18,15 @@ public final class NeedsRecoveryException extends FlyringException {
         this.path = path;
     }
 
+    /** Of a journal. */
+    NeedsRecoveryException(String path) {
+        super("needs-recovery", path + " was written in another boot, and no writer has recovered it yet. Take its"
+            + " writer: that recovers it.");
+        this.path = path;
+    }
+
     /**
-     * The table's file.
+     * The table's file, or the journal's folder.
      *
      * @return the path.
      */
