@@ -28,11 +28,15 @@ final class JournalCursor implements AutoCloseable {
     private long spanNumber;
     private long lost;
     private long cuts;
+    /** Where a reader that skips damage found the journal's end without a right check. */
+    private long stuck;
 
     /** The records that are in reach: memory, the position of its index 0, and the position behind the last one. */
     private Memory run = Memory.EMPTY;
     private long runBase;
     private long runEnd = -1;
+    /** The check that has proven the run. */
+    private long runCheck;
     /** Whether the run is a mapped segment, whose writer may be at work. */
     private boolean tail;
     private JournalSegment mapped;
@@ -82,7 +86,7 @@ final class JournalCursor implements AutoCloseable {
         if (tail && cursor < runEnd) {
             return run.getIntAcquire((int) (cursor - runBase)) != 0 || file.published() > cursor; // pairs with: append 5
         }
-        return cursor < runEnd || file.isOfBoot() && limit() > cursor;
+        return cursor < runEnd || file.isOfBoot() && limit() > Math.max(cursor, stuck);
     }
 
     /** Whether everything that was published was read. */
@@ -292,9 +296,8 @@ final class JournalCursor implements AutoCloseable {
     /** Brings the next records in reach; false if there are none now. */
     private boolean advance() {
         if (!tail && runEnd >= 0) { // a span was read to its end
-            cursor = walk.check();
             leaveTail();
-            cursor = walk.check() + JournalRecord.CHECK;
+            cursor = runCheck + JournalRecord.CHECK;
             spanStart = cursor;
             spanNumber = number;
         }
@@ -346,9 +349,6 @@ final class JournalCursor implements AutoCloseable {
         final JournalWalk.Found found = walk.next(spanStart, limit);
         switch (found) {
             case RIGHT -> {
-                if (durable && walk.check() + JournalRecord.CHECK > limit) {
-                    return false;
-                }
                 if (walk.record.count() != spanNumber + walk.messages()) {
                     return goAround("a check counts other messages than there are");
                 }
@@ -364,11 +364,10 @@ final class JournalCursor implements AutoCloseable {
                 return true;
             }
             default -> {
-                final long stopped = walk.stopped();
-                if (found == JournalWalk.Found.NOTHING && stopped >= known) {
+                walk.bytes.forget(); // what is not proven may change
+                if (found == JournalWalk.Found.NOTHING && walk.stopped() >= known) {
                     return !durable && file.isOfBoot() && beginTail();
                 }
-                walk.bytes.forget();
                 if (!file.isOfBoot() && spanStart > known) {
                     return false; // of what lies behind, only a recovery can tell
                 }
@@ -384,21 +383,15 @@ final class JournalCursor implements AutoCloseable {
         final long base = file.segmentOf(spanStart);
         tail = false;
         runBase = walk.bytes.from();
-        runEnd = Math.min(walk.check(), base + segmentSize);
-        if (runEnd <= spanStart) { // an empty span
-            runEnd = Math.max(0, spanStart);
-        }
+        runCheck = walk.check();
+        runEnd = Math.min(runCheck, base + segmentSize);
         run = walk.bytes.memory();
         message.over(walk.bytes.shown());
-        if (cursor >= runEnd) {
-            cursor = runEnd;
-        }
     }
 
     /** Maps the segment at the cursor: the last records have no check yet. */
     private boolean beginTail() {
         final long base = file.segmentOf(cursor);
-        walk.bytes.forget();
         mapped = JournalSegment.open(file, base, true);
         if (mapped == null) {
             return file.published() > cursor && goAround("a segment is missing");
@@ -438,7 +431,8 @@ final class JournalCursor implements AutoCloseable {
                 Math.max(0, right.number() - number), reason, file.path);
         }
         if (right == null) {
-            return false; // a check that is right may follow
+            stuck = known; // a check that is right may follow
+            return false;
         }
         lost += Math.max(0, right.number() - number);
         arrive(right);
