@@ -56,6 +56,7 @@ final class JournalAppender {
     private long expectedEpoch = GONE;
     /** What ended this writer; null if nothing did. */
     private FlyringException failure;
+    private Runnable giveBack;
 
     JournalAppender(JournalFile file) {
         this.file = file;
@@ -121,12 +122,22 @@ final class JournalAppender {
         setShortcuts();
     }
 
+    /** Sets what gives the slot back when this object ends by an error. */
+    void whenFailed(Runnable action) {
+        giveBack = action;
+    }
+
     /** Makes further appends impossible; {@code why} is null for a close. */
     void end(FlyringException why) {
         expectedEpoch = GONE;
-        failure = why;
         fastEnd = 0;
         payload.invalidate();
+        if (why != null) {
+            failure = why;
+            if (giveBack != null) {
+                giveBack.run();
+            }
+        }
     }
 
     /** Lets go of the segment. */
@@ -586,7 +597,8 @@ final class JournalAppender {
 
     /** Whether the state of this object is still that of the file, whose slot was given back meanwhile. */
     boolean isCurrent(long epoch) {
-        return control.getLongOpaque(EPOCH_AT) == epoch && file.published() == end && !file.failed() && segment != null;
+        return expectedEpoch == epoch && control.getLongOpaque(EPOCH_AT) == epoch && file.published() == end
+            && !file.failed() && segment != null && payload.state() == Window.CLOSED;
     }
 
     long end() {

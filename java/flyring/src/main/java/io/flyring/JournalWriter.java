@@ -79,6 +79,7 @@ public final class JournalWriter implements AutoCloseable {
         this.claim = new JournalClaim(appender);
         this.defaultType = defaultType(appender.file);
         this.cleaner = Memory.whenForgotten(this, hold);
+        appender.whenFailed(hold);
     }
 
     /** The type of raw bytes: 1, or in a journal with a schema a type that no message of a schema has. */
