@@ -25,6 +25,8 @@ public final class Journal implements AutoCloseable {
     private final Set<AutoCloseable> open = Collections.newSetFromMap(new WeakHashMap<>());
     /** The monitor of pushes: their slot, which stays resumed as long as no other process takes it. */
     private final Object pushing = new Object();
+    /** The monitor of those that take the writer's slot, which may take a recovery's time. */
+    private final Object taking = new Object();
     private JournalSeat pushSeat;
     private JournalAppender pushAppender;
     private volatile boolean closed;
@@ -245,7 +247,7 @@ public final class Journal implements AutoCloseable {
     }
 
     private JournalWriter tryWriter(String name, byte[] bytes, boolean helper, int ahead) {
-        synchronized (open) {
+        synchronized (taking) {
             checkOpen();
             final JournalSeat seat = new JournalSeat(file);
             JournalHelper thread = null;
@@ -263,7 +265,9 @@ public final class Journal implements AutoCloseable {
                 }
                 final JournalWriter writer = new JournalWriter(this, appender,
                     new JournalWriter.Hold(seat, appender, thread), name, recovery);
-                open.add(writer);
+                synchronized (open) {
+                    open.add(writer);
+                }
                 done = true;
                 return writer;
             } finally {
@@ -379,7 +383,8 @@ public final class Journal implements AutoCloseable {
         return add(JournalConsumer.open(file, name, required(start), skipDamaged));
     }
 
-    private <T extends AutoCloseable> T add(T object) {
+    private <T extends JournalReads> T add(T object) {
+        object.madeBy(this);
         synchronized (open) {
             if (!closed) {
                 open.add(object);
@@ -716,11 +721,16 @@ public final class Journal implements AutoCloseable {
      */
     @Override
     public void close() {
+        synchronized (taking) {
+            if (!closed) {
+                closeAll();
+            }
+        }
+    }
+
+    private void closeAll() {
         final List<AutoCloseable> all;
         synchronized (open) {
-            if (closed) {
-                return;
-            }
             all = new ArrayList<>(open);
         }
         all.forEach(Journal::closeQuietly);

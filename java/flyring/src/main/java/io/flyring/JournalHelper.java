@@ -16,7 +16,7 @@ final class JournalHelper implements Runnable {
     private final int ahead;
     private final JournalDurability durability;
     private final Lock lock;
-    private final Wait wait = new Wait();
+    private final Wait wait;
     private final Thread thread;
     private volatile boolean stopped;
     private boolean helping;
@@ -70,6 +70,7 @@ final class JournalHelper implements Runnable {
         this.ahead = ahead;
         this.durability = new JournalDurability(file);
         this.lock = file.file.newLock();
+        this.wait = new Wait();
         this.thread = new Thread(this, "flyring-journal-helper");
         thread.setDaemon(true);
     }

@@ -10,6 +10,8 @@ abstract class JournalReads implements AutoCloseable {
 
     final JournalFile file;
     final JournalCursor cursor;
+    /** Keeps the journal, and so the mapped control file, reachable. */
+    private Journal journal;
     private final Wait waiting;
     private volatile boolean closed;
     private boolean busy;
@@ -64,6 +66,10 @@ abstract class JournalReads implements AutoCloseable {
         this.file = file;
         this.cursor = cursor;
         this.waiting = new Wait();
+    }
+
+    void madeBy(Journal maker) {
+        journal = maker;
     }
 
     /** Whether a consumer still has its slot. */
@@ -401,6 +407,7 @@ abstract class JournalReads implements AutoCloseable {
             if (!closed) {
                 closed = true;
                 release();
+                journal.left(this);
             }
         } finally {
             if (waited) {
