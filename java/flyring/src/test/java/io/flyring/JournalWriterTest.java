@@ -28,7 +28,7 @@ import prices.PriceUpdateEncoder;
 /** The writer of a journal: appends, claims, batches, checks, rolls, and what they leave in the files. */
 class JournalWriterTest {
     private static final int Z = Journals.SMALL;
-    private static final int MESSAGES = 200_000;
+    private static final int MESSAGES = 50_000;
 
     @RegisterExtension
     final Rings rings = new Rings();
@@ -189,14 +189,14 @@ class JournalWriterTest {
         try (Journal journal = Journal.create(path(), Journals.small().schema(schema));
             JournalWriter writer = Journals.writer(journal)) {
             JournalClaim claim = writer.claim(encoder);
-            encoder.instrument(7).bid(8);
+            encoder.bid(8);
             claim.commit();
             writer.append(new byte[3]); // raw bytes have a type that no message of a schema has
             List<Long> bids = new ArrayList<>();
             List<Integer> raw = new ArrayList<>();
-            Dispatcher dispatcher = Dispatcher.builder()
+            Dispatcher dispatcher = new Dispatcher()
                 .on(new PriceUpdateDecoder(), (decoder, message) -> bids.add(decoder.bid() + message.number()))
-                .otherwise(message -> raw.add(message.type())).build();
+                .otherwise(message -> raw.add(message.type()));
             try (JournalReader reader = journal.reader()) {
                 assertEquals(2, reader.poll(dispatcher));
             }
@@ -362,7 +362,7 @@ class JournalWriterTest {
         byte[] array = new byte[32];
         long[] sum = new long[1];
         MessageHandler handler = message -> sum[0] += message.number() + message.time();
-        try (Journal journal = Journal.create(path(), Journals.small().segmentSize(1 << 28));
+        try (Journal journal = Journal.create(path(), Journals.small().segmentSize(1 << 26));
             JournalWriter writer = Journals.writer(journal); JournalReader reader = journal.reader()) {
             long least = Long.MAX_VALUE;
             for (int round = 0; round < 4; round++) {
