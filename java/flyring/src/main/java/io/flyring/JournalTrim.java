@@ -42,9 +42,9 @@ final class JournalTrim {
         final long[] there = there();
         int left = there.length;
         long limit = 0;
-        for (int i = 0; i < there.length && left * segmentBytes > bytes; i++) {
+        for (int i = 1; i < there.length && left * file.segmentSize > bytes; i++) { // the last one stays
             left--;
-            limit = i + 1 < there.length ? there[i + 1] : there[i];
+            limit = there[i];
         }
         return limit == 0 ? 0 : trim(limit, gates);
     }

@@ -359,6 +359,12 @@ public final class JournalWriter implements AutoCloseable {
         return recovery;
     }
 
+    /** Gives the slot back without a check or a sync, whatever this writer is in the middle of. */
+    void abandon() {
+        cleaner.clean();
+        journal.left(this);
+    }
+
     /**
      * Syncs, and gives the slot back. A second close does nothing.
      *
@@ -389,8 +395,7 @@ public final class JournalWriter implements AutoCloseable {
                 }
             }
         } finally {
-            cleaner.clean();
-            journal.left(this);
+            abandon();
         }
     }
 }

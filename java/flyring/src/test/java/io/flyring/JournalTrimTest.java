@@ -74,8 +74,8 @@ class JournalTrimTest {
             assertEquals(0, journal.trimBefore(1001 - 1));
             assertEquals(FILE, journal.trimBefore(2000));
             assertEquals((long) Z, journal.stats().trimmed());
-            assertEquals(0, journal.trimSize(4 * FILE));
-            assertEquals(2 * FILE, journal.trimSize(3 * FILE - 1));
+            assertEquals(0, journal.trimSize(4L * Z));
+            assertEquals(2 * FILE, journal.trimSize(3L * Z - 1));
             assertEquals(List.of(3L * Z, 4L * Z), bases());
             assertEquals(FILE, journal.trimBefore(Long.MAX_VALUE));
         }
@@ -141,7 +141,7 @@ class JournalTrimTest {
 
     @Test
     void theHelperTrims() {
-        journal.change(new JournalOptions().maxSize(3 * FILE));
+        journal.change(new JournalOptions().maxSize(3L * Z));
         try (JournalWriter writer = journal.writer()) {
             fill(writer);
             Other.until(() -> bases().size() <= 3);

@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.management.ThreadMXBean;
-import io.flyring.sbe.Dispatcher;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
@@ -22,8 +21,6 @@ import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
-import prices.PriceUpdateDecoder;
-import prices.PriceUpdateEncoder;
 
 /** The writer of a journal: appends, claims, batches, checks, rolls, and what they leave in the files. */
 class JournalWriterTest {
@@ -179,30 +176,6 @@ class JournalWriterTest {
         }
         try (Journal journal = Journal.open(path())) {
             assertEquals(List.of("m0", "m1"), Journals.texts(journal));
-        }
-    }
-
-    @Test
-    void typedMessages() {
-        PriceUpdateEncoder encoder = new PriceUpdateEncoder();
-        Schema schema = Schema.load(Rings.spec("sbe/prices.xml"));
-        try (Journal journal = Journal.create(path(), Journals.small().schema(schema));
-            JournalWriter writer = Journals.writer(journal)) {
-            JournalClaim claim = writer.claim(encoder);
-            encoder.bid(8);
-            claim.commit();
-            writer.append(new byte[3]); // raw bytes have a type that no message of a schema has
-            List<Long> bids = new ArrayList<>();
-            List<Integer> raw = new ArrayList<>();
-            Dispatcher dispatcher = new Dispatcher()
-                .on(new PriceUpdateDecoder(), (decoder, message) -> bids.add(decoder.bid() + message.number()))
-                .otherwise(message -> raw.add(message.type()));
-            try (JournalReader reader = journal.reader()) {
-                assertEquals(2, reader.poll(dispatcher));
-            }
-            assertEquals(List.of(8L), bids);
-            assertEquals(List.of(65536), raw);
-            assertEquals(schema.id(), journal.schemaId());
         }
     }
 

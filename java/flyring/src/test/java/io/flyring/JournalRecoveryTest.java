@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What the next writer does: after a kill, after another boot with lost and torn pages, after a sync that failed. */
-class JournalRecoverTest {
+class JournalRecoveryTest {
     private static final int Z = Journals.SMALL;
     private static final int PAGE = 4096;
 

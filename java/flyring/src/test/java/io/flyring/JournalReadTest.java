@@ -13,14 +13,12 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Random;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Readers of a journal: tail and cold, starts, damage, missing segments, durable, waits, hostile files. */
-class JournalReaderTest {
+/** Readers of a journal: tail and cold, starts, damage, missing segments, durable. */
+class JournalReadTest {
     private static final int Z = Journals.SMALL;
     /** A message of this length takes 1 KiB. */
     private static final int KB = 1008;
@@ -264,32 +262,6 @@ class JournalReaderTest {
     }
 
     @Test
-    void waitsEndWithAMessageAndWithAClose() throws Exception {
-        JournalReader reader = journal.reader();
-        JournalReader durable = journal.reader(JournalStart.OLDEST, true, false);
-        assertNull(reader.take(Duration.ofMillis(3)));
-        Other<Message> waiting = new Other<>(() -> reader.take(Publisher.FOREVER));
-        Other<Message> waitingToo = new Other<>(() -> durable.take(Publisher.FOREVER));
-        Thread.sleep(150); // both sleep
-        final long start = System.nanoTime();
-        append(1);
-        assertEquals(0, waiting.result().number());
-        assertTrue(System.nanoTime() - start < 80_000_000L, "no wake-up");
-        assertFalse(waitingToo.done());
-        writer.sync();
-        assertEquals(0, waitingToo.result().number());
-        Other<Message> again = new Other<>(() -> reader.take(Publisher.FOREVER));
-        Thread.sleep(50);
-        assertThrows(TwoThreadsException.class, reader::take);
-        reader.close();
-        assertThrows(ClosedException.class, again::result);
-        Other<Message> other = new Other<>(() -> durable.take(Publisher.FOREVER));
-        Thread.sleep(50);
-        other.interrupt();
-        assertThrows(CancelledException.class, other::result);
-    }
-
-    @Test
     void readersFollowAWriterInAnotherThreadAcrossSegments() throws Exception {
         final int messages = 200_000;
         try (JournalReader reader = journal.reader(); JournalReader late = journal.reader()) {
@@ -314,74 +286,5 @@ class JournalReaderTest {
             assertEquals(sum, reading.result());
             assertEquals(messages, Journals.texts(late).size());
         }
-    }
-
-    @Test
-    void hostileBytesNeverCrashAReader() throws IOException {
-        append(150);
-        JournalConsumer consumer = journal.consumer("c");
-        consumer.poll(message -> { }, 10);
-        consumer.close();
-        writer.close();
-        journal.close();
-        Random random = new Random(27);
-        String copy = rings.path("copy.journal");
-        int refused = 0;
-        for (int round = 0; round < 300; round++) {
-            Journals.copy(path(), copy);
-            for (int i = 0; i <= random.nextInt(4); i++) {
-                String file = random.nextInt(3) == 0 ? copy + "/control"
-                    : Journals.segment(copy, (long) Z * random.nextInt(3));
-                long at = file.endsWith("control") ? 4096 + random.nextInt(2048)
-                    : 4096 + random.nextInt(Z / 64) * 64L + (random.nextBoolean() ? 0 : random.nextInt(64));
-                byte[] bytes = new byte[1 + random.nextInt(12)];
-                random.nextBytes(bytes);
-                Journals.write(file, at, bytes);
-            }
-            refused += drive(copy, random);
-        }
-        assertTrue(refused > 100, "refused: " + refused);
-    }
-
-    /** Does what can be done with a broken journal; returns 1 if something was refused. */
-    private static int drive(String path, Random random) {
-        int refused = 0;
-        try (Journal broken = Journal.open(path)) {
-            for (Runnable each : List.<Runnable>of(() -> Journals.texts(broken),
-                () -> Journals.texts(broken.reader(JournalStart.OLDEST, true, true)),
-                () -> Journals.texts(broken.reader(JournalStart.position(64L * random.nextInt(3000)), false, true)),
-                () -> Journals.texts(broken.reader(JournalStart.number(random.nextInt(150)))),
-                () -> Journals.texts(broken.reader(JournalStart.time(1000 + random.nextInt(150)))),
-                () -> Journals.texts(broken.reader(JournalStart.NEWEST)), broken::stats,
-                () -> Journals.texts(broken.consumer("c", JournalStart.NEWEST, true)),
-                () -> broken.trimPosition(Z), broken::trimConsumed, () -> {
-                    try (JournalWriter heir = Journals.writer(broken)) {
-                        Journals.append(heir, "x");
-                    }
-                })) {
-                try {
-                    each.run();
-                } catch (FlyringException e) {
-                    refused = 1;
-                }
-            }
-        }
-        return refused;
-    }
-
-    @Test
-    void whatTheTailFindsWrongIsCorrupt() throws IOException {
-        append(2);
-        JournalReader reader = journal.reader();
-        reader.poll(message -> { });
-        Journals.write(Journals.segment(path(), 0), 4096 + reader.position(), new byte[] {9, 0, 0, 0, 1, 0, 0, 0});
-        CorruptJournalException e = assertThrows(CorruptJournalException.class, reader::take);
-        assertEquals(reader.position(), e.position());
-        assertEquals("corrupt-journal", e.code());
-        Journals.write(Journals.segment(path(), 0), 4096 + reader.position(), new byte[] {64, 0, 0, 0, -7, -1, -1, -1});
-        assertThrows(CorruptJournalException.class, reader::take);
-        AtomicBoolean never = new AtomicBoolean();
-        assertThrows(CorruptJournalException.class, () -> reader.poll(message -> never.set(true)));
-        assertFalse(never.get());
     }
 }

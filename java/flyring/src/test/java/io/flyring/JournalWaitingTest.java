@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Readers of a journal that sleep, and what ends their waits. */
+class JournalWaitingTest {
+    @RegisterExtension
+    final Rings rings = new Rings();
+
+    private Journal journal;
+    private JournalWriter writer;
+
+    private String path() {
+        return rings.path("j.journal");
+    }
+
+    @BeforeEach
+    void create() {
+        journal = Journal.create(path(), Journals.small());
+        writer = Journals.writer(journal);
+    }
+
+    private void append(int messages) {
+        for (int i = 0; i < messages; i++) {
+            writer.append(Rings.pattern((int) writer.number(), 1008));
+        }
+    }
+
+    @Test
+    void waitsEndWithAMessageAndWithAClose() throws Exception {
+        JournalReader reader = journal.reader();
+        JournalReader durable = journal.reader(JournalStart.OLDEST, true, false);
+        assertNull(reader.take(Duration.ofMillis(3)));
+        Other<Message> waiting = new Other<>(() -> reader.take(Publisher.FOREVER));
+        Other<Message> waitingToo = new Other<>(() -> durable.take(Publisher.FOREVER));
+        Thread.sleep(150); // both sleep
+        final long start = System.nanoTime();
+        append(1);
+        assertEquals(0, waiting.result().number());
+        assertTrue(System.nanoTime() - start < 80_000_000L, "no wake-up");
+        assertFalse(waitingToo.done());
+        writer.sync();
+        assertEquals(0, waitingToo.result().number());
+        Other<Message> again = new Other<>(() -> reader.take(Publisher.FOREVER));
+        Thread.sleep(50);
+        assertThrows(TwoThreadsException.class, reader::take);
+        reader.close();
+        assertThrows(ClosedException.class, again::result);
+        Other<Message> other = new Other<>(() -> durable.take(Publisher.FOREVER));
+        Thread.sleep(50);
+        other.interrupt();
+        assertThrows(CancelledException.class, other::result);
+    }
+}
