@@ -424,7 +424,10 @@ final class JournalCursor implements AutoCloseable {
             return true;
         }
         final long known = file.isOfBoot() ? limit() : file.synced() + JournalRecord.CHECK;
-        final JournalSeek.Place right = seek.rightCheck(Math.max(spanStart, file.segmentOf(cursor)), known);
+        JournalSeek.Place right = seek.rightCheck(Math.max(spanStart, file.segmentOf(cursor)), known);
+        while (right != null && right.position() <= cursor) { // it proves only what lies before the cursor
+            right = seek.rightCheck(right.position(), known);
+        }
         if (!skips) {
             throw right == null ? new DamagedException(cursor, known, -1, reason, file.path)
                 : new DamagedException(cursor, right.position() - JournalRecord.CHECK,

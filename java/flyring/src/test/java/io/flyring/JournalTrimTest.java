@@ -22,7 +22,7 @@ class JournalTrimTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    private long now = 1000;
+    private volatile long now = 1000;
     private Journal journal;
 
     private String path() {
@@ -38,7 +38,7 @@ class JournalTrimTest {
     private void fill(JournalWriter writer) {
         for (int k = 0; k < 5; k++) {
             now = 1000L * (k + 1);
-            Journals.fill(writer, (long) k * Z + Z - 2000, 1000);
+            Journals.fill(writer, (long) k * Z + 64_000, 1000); // 63 messages: one more begins a segment
         }
     }
 
@@ -71,7 +71,6 @@ class JournalTrimTest {
             fill(writer);
             writer.sync();
             assertEquals(0, journal.trimBefore(1000));
-            assertEquals(0, journal.trimBefore(1001 - 1));
             assertEquals(FILE, journal.trimBefore(2000));
             assertEquals((long) Z, journal.stats().trimmed());
             assertEquals(0, journal.trimSize(4L * Z));
