@@ -62,4 +62,21 @@ class JournalWaitingTest {
         other.interrupt();
         assertThrows(CancelledException.class, other::result);
     }
+
+    @Test
+    void waitSetsHaveReadersAndConsumers() throws Exception {
+        JournalReader reader = journal.reader();
+        JournalConsumer consumer = journal.consumer("c");
+        WaitSet set = new WaitSet().add(reader).add(consumer);
+        assertEquals(java.util.List.of(), set.await(Duration.ofMillis(3)));
+        Other<Integer> waiting = new Other<>(() -> set.await(Duration.ofSeconds(10)).size());
+        Thread.sleep(30);
+        append(1);
+        assertTrue(waiting.result() >= 1);
+        assertEquals(java.util.List.of(reader, consumer), set.await(Duration.ZERO));
+        reader.take();
+        assertEquals(java.util.List.of(consumer), set.await(Duration.ZERO));
+        consumer.close();
+        assertEquals(java.util.List.of(consumer), set.await(Duration.ZERO));
+    }
 }
