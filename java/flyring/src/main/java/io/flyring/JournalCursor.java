@@ -309,19 +309,21 @@ final class JournalCursor implements AutoCloseable {
             spanNumber = number;
             leaveTail();
         }
-        if (!file.isOfBoot()) {
-            return cold(Layout.MAX_POSITION, file.synced());
-        }
-        final long limit = limit();
+        final boolean ours = file.isOfBoot();
+        final long limit = ours || durable ? limit() : Layout.MAX_POSITION;
         if (durable && limit <= cursor) {
             return false;
         }
-        return (spanStart & segmentSize - 1) == 0 ? enterSegment(limit) : cold(limit, limit);
+        final long known = ours ? limit : file.synced();
+        return (spanStart & segmentSize - 1) == 0 ? enterSegment(limit, known) : cold(limit, known);
     }
 
     /** Enters a segment at its first record, which counts by its own crc: the span before it was read. */
-    private boolean enterSegment(long limit) {
+    private boolean enterSegment(long limit, long known) {
         if (limit <= spanStart) {
+            return false;
+        }
+        if (spanStart > known && !isFirstThere()) { // of what lies behind, only a recovery can tell
             return false;
         }
         if (!JournalSegment.readFirst(file, spanStart, walk.record)) {
@@ -337,6 +339,11 @@ final class JournalCursor implements AutoCloseable {
         cursor = Math.max(cursor, spanStart + JournalRecord.CHECK);
         spanStart += JournalRecord.CHECK;
         return true;
+    }
+
+    private boolean isFirstThere() {
+        return JournalSegment.readFirst(file, spanStart, walk.record) && isFirst(spanStart)
+            && walk.record.count() == number;
     }
 
     /**

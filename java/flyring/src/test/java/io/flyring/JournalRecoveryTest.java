@@ -143,6 +143,29 @@ class JournalRecoveryTest {
     }
 
     @Test
+    void aTrimmedJournalOfAnotherBootIsReadFromItsBeginning() {
+        try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
+            Journals.fill(writer, 3L * Z, 1000);
+            writer.sync();
+            assertTrue(journal.trimPosition(2L * Z) > 0);
+            Journals.append(writer, "gone");
+            writer.close(false);
+        }
+        try (Journal later = open(path(), 2); JournalReader waiting = later.reader()) {
+            final long first = waiting.number();
+            final int there = Journals.texts(waiting).size();
+            assertTrue(first > 100 && there > 60, first + ", " + there);
+            assertEquals(0, later.reader(JournalStart.NEWEST).poll(message -> { }));
+            assertEquals(there, Journals.texts(later.reader(JournalStart.OLDEST, true, false)).size());
+            try (JournalWriter writer = Journals.writer(later)) {
+                assertEquals(first + there, writer.number());
+                Journals.append(writer, "next");
+            }
+            assertEquals(List.of("next"), Journals.texts(waiting));
+        }
+    }
+
+    @Test
     void whatRightChecksProveIsKept() {
         try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
             Journals.fill(writer, 3 * Z, 1000); // never synced
