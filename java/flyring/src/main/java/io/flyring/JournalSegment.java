@@ -3,9 +3,6 @@ package io.flyring;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.file.Files;
-import java.nio.file.LinkOption;
-import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.HexFormat;
 
@@ -85,7 +82,8 @@ final class JournalSegment implements AutoCloseable {
     /**
      * Makes a segment ready: whole, durable, and under its name (4).
      *
-     * @param first the record that a recovery begins it with; null for none.
+     * @param first the record that a recovery, which holds the control lock, or a creation begins it with; null for
+     *     none.
      * @return the open segment.
      * @throws NoSpaceException if there is no room; nothing is left behind.
      */
@@ -131,10 +129,27 @@ final class JournalSegment implements AutoCloseable {
         }
     }
 
-    /** Makes a file and gives it its name: prepare 2 and 3. Null if another file got the name meanwhile. */
+    /**
+     * Makes a file and gives it its name: prepare 2 and 3. Null if another file got the name meanwhile. A file that is
+     * not a segment of this journal is replaced. Only under the control lock: another process may do so at this time,
+     * and use its own already.
+     */
     private static JournalSegment make(JournalFile journal, long base, JournalRecord first) {
+        final JournalSegment made = make(journal, base, first, false);
+        if (made != null || isWhole(journal, base)) {
+            return made;
+        }
+        if (first != null) {
+            return make(journal, base, first, true);
+        }
+        try (JournalSeat seat = new JournalSeat(journal)) {
+            seat.lockControl();
+            return isWhole(journal, base) ? null : make(journal, base, first, true);
+        }
+    }
+
+    private static JournalSegment make(JournalFile journal, long base, JournalRecord first, boolean replace) {
         final String path = journal.segmentPath(base);
-        final boolean replace = Files.exists(Path.of(path), LinkOption.NOFOLLOW_LINKS); // not of this journal
         ChannelFile file = ChannelFile.create(path, Layout.HEADER_LENGTH + journal.segmentSize, journal.file.mode(),
             true);
         boolean done = false;
