@@ -6,8 +6,8 @@ import org.agrona.DirectBuffer;
 
 /**
  * Appends records, in the steps of journal.md 3.1 and 3.2. Its owner holds the writer's slot. An append does not
- * allocate or lock, and makes no system call but in a new segment, for a sync, or to wake a reader. The CRC of a span is
- * computed in pieces, while the bytes are in the cache.
+ * allocate or lock, and makes no system call but in a new segment, for a sync, or to wake a reader. The CRC of a span
+ * is computed in pieces, while the bytes are in the cache.
  */
 final class JournalAppender {
     static final int MAX_AHEAD = 1000;
@@ -72,7 +72,7 @@ final class JournalAppender {
 
     // ---- where a new owner begins ----
 
-    /** Sets where the journal ends: a resume (3.4) or a recovery (7) has found it. The CRC is that from the check on. */
+    /** Sets where the journal ends: a resume (3.4) or a recovery (7) has found it. The CRC is that from the check. */
     void startAt(JournalSegment newSegment, JournalTail tail) {
         segment = newSegment;
         memory = newSegment == null ? Memory.EMPTY : newSegment.map();

@@ -2,9 +2,10 @@
 package io.flyring;
 
 /**
- * Space in a journal, to be filled in place and then committed or aborted; made by {@link JournalWriter#claim(int,
- * int)}. Each writer has one claim object and uses it again. Do not keep the object or its buffer after commit or abort:
- * every access to the buffer is out of bounds then. A try-with-resources statement aborts a claim that is not committed.
+ * Space in a journal, to be filled in place and then committed or aborted; made by
+ * {@link JournalWriter#claim(int, int)}. Each writer has one claim object and uses it again. Do not keep the object or
+ * its buffer after commit or abort: every access to the buffer is out of bounds then. A try-with-resources statement
+ * aborts a claim that is not committed.
  */
 public final class JournalClaim implements AutoCloseable {
     private final JournalAppender appender;

@@ -84,7 +84,8 @@ final class JournalCursor implements AutoCloseable {
     /** Whether a poll would find something: for waits. */
     boolean isReady() {
         if (tail && cursor < runEnd) {
-            return run.getIntAcquire((int) (cursor - runBase)) != 0 || file.published() > cursor; // pairs with: append 5
+            final int length = run.getIntAcquire((int) (cursor - runBase)); // pairs with: append 5
+            return length != 0 || file.published() > cursor;
         }
         return cursor < runEnd || file.isOfBoot() && limit() > Math.max(cursor, stuck);
     }
@@ -266,7 +267,7 @@ final class JournalCursor implements AutoCloseable {
         atSegment(record.next(), number);
     }
 
-    /** At a length of 0 in the tail: whether something was published behind it. Then the reader looks where to go on. */
+    /** At a length of 0 in the tail: whether something was published behind it. Then the reader looks where it is. */
     private boolean isHole(int index) {
         if (file.published() <= cursor || run.getIntAcquire(index) != 0) { // pairs with: append 5
             return file.published() > cursor;

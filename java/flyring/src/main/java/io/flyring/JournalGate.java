@@ -33,7 +33,7 @@ final class JournalGate {
         return control.getLongAcquire(at + Layout.JOURNAL_CONSUMER_GATE); // pairs with: store
     }
 
-    /** Reads the pair that proves the gate. Without one the count is not known, and lost is the most that a pair says. */
+    /** Reads the pair that proves the gate. Without one the count is not known, and lost is the most of any pair. */
     void read() {
         proving = -1;
         count = -1;

@@ -45,6 +45,7 @@ public record JournalSync(long nanos) {
 
     @Override
     public String toString() {
-        return nanos == Layout.JOURNAL_SYNC_NEVER ? "never" : nanos == Layout.JOURNAL_SYNC_EACH ? "each" : nanos + " ns";
+        return nanos == Layout.JOURNAL_SYNC_NEVER ? "never"
+            : nanos == Layout.JOURNAL_SYNC_EACH ? "each" : nanos + " ns";
     }
 }

@@ -13,7 +13,7 @@ final class JournalTrim {
         this.segmentBytes = Layout.HEADER_LENGTH + file.segmentSize;
     }
 
-    /** Removes what all consumers have consumed; nothing if there is no consumer. Returns the bytes that became free. */
+    /** Removes what all consumers have consumed; nothing without a consumer. Returns the bytes that became free. */
     long consumed() {
         for (int slot = 0; slot < file.header.consumers; slot++) {
             if (new JournalGate(file, slot).isKept()) {

@@ -190,8 +190,9 @@ class JournalConsumerTest {
         Journals.append(writer, 0, 10);
         journal.consumer("c").close();
         final int at = JournalHeader.consumerSlot(0) + Layout.JOURNAL_CONSUMER_GATE;
-        Journals.append(writer, "a message of more than one unit, so that the gate can lie within its record, 64 bytes");
-        for (long wrong : new long[] {-1, 1, 65, 1L << 62, 1L << 40, writer.position() + 8192, writer.position() - 64}) {
+        Journals.append(writer, "a message of more than one unit, so that a gate can lie within its record, 64 bytes");
+        final long end = writer.position();
+        for (long wrong : new long[] {-1, 1, 65, 1L << 62, 1L << 40, end + 8192, end - 64}) {
             Journals.word(path(), at, wrong);
             assertThrows(CorruptJournalException.class, () -> journal.consumer("c"), "gate " + wrong);
             assertEquals(1, journal.stats().consumers().get(0).pid() > 0 ? 1 : 0);

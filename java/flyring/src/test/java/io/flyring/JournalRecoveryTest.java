@@ -89,7 +89,8 @@ class JournalRecoveryTest {
             Journals.append(writer, 0, 3);
         }
         String copy = rings.path("copy.journal");
-        int[] words = {Layout.JOURNAL_CONTROL_PUBLISHED, Layout.JOURNAL_CONTROL_CLAIMED, Layout.JOURNAL_CONTROL_CHECKED};
+        int[] words = {Layout.JOURNAL_CONTROL_PUBLISHED, Layout.JOURNAL_CONTROL_CLAIMED,
+            Layout.JOURNAL_CONTROL_CHECKED};
         long[][] wrong = {{-64, 3, 1L << 62, 1 << 20}, {-64, 3, 128, 2 * Z}, {-64, 3, 64, 1 << 20}};
         for (int i = 0; i < words.length; i++) {
             for (long value : wrong[i]) {

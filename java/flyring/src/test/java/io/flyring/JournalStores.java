@@ -8,8 +8,8 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * Stops one operation on a journal after its k-th store, for every k, copies the files as they are then, and checks from
- * the copy that each append that returned is there, that nothing is torn or doubled, and that the next writer and
+ * Stops one operation on a journal after its k-th store, for every k, copies the files as they are then, and checks
+ * from the copy that each append that returned is there, that nothing is torn or doubled, and that the next writer and
  * consumer go on. Run by {@link JournalSurvivorsTest} with counting copies of the memory classes:
  * {@code JournalStores FOLDER}.
  */
