@@ -8,8 +8,8 @@ import java.util.List;
 
 /**
  * A named reader of a journal that goes on where it stopped, also after a restart; made by {@link Journal#consumer}.
- * Its place, the gate, is stored at the end of each poll. So after a death the next owner of the name gets again what was
- * consumed since then. With one consumer a journal is a persistent deque: {@link Journal#push}, {@link #pop},
+ * Its place, the gate, is stored at the end of each poll. So after a death the next owner of the name gets again what
+ * was consumed since then. With one consumer a journal is a persistent deque: {@link Journal#push}, {@link #pop},
  * {@link #peek}, {@link #size}. Not thread-safe. Concurrent use is detected on a best-effort basis and throws
  * {@link TwoThreadsException}. Spec journal.md 6.
  */

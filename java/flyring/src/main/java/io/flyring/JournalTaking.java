@@ -94,7 +94,8 @@ final class JournalTaking {
     static NoFreeSlotException noFreeSlot(JournalFile file) {
         final JournalSeat.Owner owner = JournalSeat.owner(file, Layout.JOURNAL_CONTROL_SLOT);
         return new NoFreeSlotException("writer", 1,
-            List.of(new NoFreeSlotException.Owner(0, owner.name(), owner.pid())), file.path + ": another process has the journal's one writer slot. The last held writer was '" + owner.name()
+            List.of(new NoFreeSlotException.Owner(0, owner.name(), owner.pid())), file.path
+            + ": another process has the journal's one writer slot. The last held writer was '" + owner.name()
             + "' (pid " + owner.pid() + "). Close it, wait longer, or kill it if it is stopped.");
     }
 }
