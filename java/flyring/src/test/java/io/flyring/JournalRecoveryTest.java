@@ -205,6 +205,8 @@ class JournalRecoveryTest {
                 Journals.append(writer, "n0");
             }
             assertEquals(3, later.stats().consumers().get(0).behind());
+            assertEquals(1, later.stats().consumers().get(1).behind());
+            assertEquals(Z, later.stats().consumers().get(1).position());
             try (JournalConsumer ahead = later.consumer("ahead"); JournalConsumer behind = later.consumer("behind")) {
                 assertEquals(3, ahead.number());
                 assertEquals(List.of("n0"), Journals.texts(ahead));

@@ -224,6 +224,11 @@ final class JournalStores {
     private static void check(String where, String path, int boot, List<String> before, List<String> after) {
         try {
             List<String> now = texts(path, boot);
+            try (Journal journal = Journal.open(path, Journals.boot(boot))) {
+                for (JournalConsumerStats each : journal.stats().consumers()) {
+                    need(each.behind() >= 0, "no pair proves the gate of " + each);
+                }
+            }
             need(now.equals(before) || now.equals(after), "it has " + now.size() + ": " + tail(now));
             long number;
             long consumed = 0;
