@@ -44,11 +44,6 @@ public record JournalStats(String path, UUID id, long segmentSize, int content, 
     List<JournalConsumerStats> consumers) {
     private static final int MOST = 100_000;
 
-    /** Copies the consumers. */
-    public JournalStats {
-        consumers = List.copyOf(consumers);
-    }
-
     static JournalStats of(JournalFile file) {
         final JournalHeader header = file.header;
         final long published = file.published();
@@ -70,7 +65,7 @@ public record JournalStats(String path, UUID id, long segmentSize, int content, 
             owner.name(), owner.pid(), owner.attachedAt(), owner.epoch(),
             JournalSeat.isLive(file, Layout.JOURNAL_CONTROL_SLOT),
             JournalSeat.isLive(file, Layout.JOURNAL_CONTROL_HELPER_LOCK), file.failed(), !file.isOfBoot(),
-            file.successor(), consumers);
+            file.successor(), List.copyOf(consumers));
     }
 
     private static JournalSync sync(JournalFile file) {
