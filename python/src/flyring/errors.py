@@ -72,6 +72,8 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
 
 def noun(path: str) -> str:
     """Returns what a path names in a text."""
+    if path.endswith(".journal"):
+        return "journal"
     return "table" if path.endswith(".table") else "channel"
 
 
@@ -159,13 +161,45 @@ class CorruptTableError(FlyringError):
         super().__init__(f"{where} is corrupt: {reason}; read what is left with flyring table dump, and replace it")
 
 
+class CorruptJournalError(FlyringError):
+    """A word or record of a journal is damaged (spec/journal.md 10). Carries ``position`` in bytes, and ``reason``."""
+
+    code = "corrupt-journal"
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position, self.reason = position, reason
+        super().__init__(
+            f"the journal is corrupt at position {position}: {reason}; read what is left, or copy it elsewhere"
+        )
+
+
+class DamagedError(FlyringError):
+    """Messages of a journal cannot be read: a segment is missing, or its bytes have changed (spec/journal.md 3.3).
+    Carries ``from_`` and ``to``, the positions between which they lay, in bytes, and ``messages``, how many they were
+    (-1: not known)."""
+
+    code = "damaged"
+
+    def __init__(self, from_: int, to: int, messages: int) -> None:
+        self.from_, self.to, self.messages = from_, to, messages
+        many = "an unknown number of" if messages < 0 else str(messages)
+        super().__init__(
+            f"{many} messages from position {from_} to {to} of the journal are damaged; a reader with "
+            "skip_damaged=True goes on behind them"
+        )
+
+
 class NeedsRecoveryError(FlyringError):
-    """The table was last written in another boot and not closed in order (spec/table.md 9). Carries ``path``."""
+    """The table or journal was last written in another boot and not closed in order (spec/table.md 9, spec/journal.md
+    7). Carries ``path``."""
 
     code = "needs-recovery"
 
     def __init__(self, path: str, checked: bool) -> None:
         self.path = path
+        if noun(path) == "journal":
+            super().__init__(f"the machine went down since the journal at {path} was written; take a writer: it recovers it")
+            return
         advice = (
             "its next writer checks and mends it: take a writer"
             if checked
@@ -228,8 +262,8 @@ class SlotOwner(NamedTuple):
 
 
 class NoFreeSlotError(FlyringError):
-    """No slot is free. Carries ``kind`` ("publisher", "subscriber", or "writer" of a table), ``slots`` (how many there
-    are), and ``owners``: a SlotOwner for each wanted slot that is owned."""
+    """No slot is free. Carries ``kind`` ("publisher", "subscriber", "writer" of a table or journal, or "consumer" of a
+    journal), ``slots`` (how many there are), and ``owners``: a SlotOwner for each wanted slot that is owned."""
 
     code = "no-free-slot"
 
@@ -370,6 +404,12 @@ class MessageTooLargeError(FlyringError, ValueError):
 
     def __init__(self, length: int, limit: int, what: str = "message") -> None:
         self.length, self.limit = length, limit
+        if what == "journal":
+            super().__init__(
+                f"a message of {length} bytes is too large: this journal takes {limit}; "
+                "split it, or create the journal with a greater segment_size"
+            )
+            return
         if what != "message":
             super().__init__(
                 f"a {what} of {length} bytes is too large: this table takes {limit}; "
