@@ -151,7 +151,7 @@ const uint8_t *journal_window_get(journal_window *self, int64_t keep, int64_t at
 void journal_scan_begin(journal_scan *self, int64_t at, int64_t count, int64_t time, bool fresh)
 {
     self->start = self->at = self->summed = at;
-    self->count = count;
+    self->count = self->begun = count;
     self->time = time;
     self->crc = CRC_BEGIN;
     self->fresh = fresh;

@@ -254,6 +254,7 @@ static PyObject *make_check(PyObject *type, PyObject *args)
 NUMBER_GETTER(segment, self->file == NULL ? -1 : self->window.segment)
 NUMBER_GETTER(at, self->scan.at)
 NUMBER_GETTER(start, self->scan.start)
+NUMBER_GETTER(start_count, self->scan.begun)
 NUMBER_GETTER(count, self->scan.count)
 NUMBER_GETTER(time, self->scan.time)
 NUMBER_GETTER(crc, self->scan.crc)
@@ -289,6 +290,7 @@ static PyGetSetDef getters[] = {
     GETTER(segment, "the segment that is used; -1: none"),
     GETTER(at, "where the walk stands"),
     GETTER(start, "where the span begins"),
+    GETTER(start_count, "how many messages lie before the span"),
     GETTER(count, "how many messages lie before `at`"),
     GETTER(time, "the largest time met"),
     GETTER(crc, "of the span so far, not ended"),
