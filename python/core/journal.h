@@ -73,7 +73,7 @@ typedef enum {
 /* A walk over one span. */
 typedef struct {
     int64_t start, at; /* of the span; of the next record */
-    int64_t begun; /* how many messages lie before `start` */
+    int64_t begun, begun_time; /* how many messages lie before `start`; the largest time of those met there */
     int64_t count, time; /* how many messages lie before `at`; the largest time of those that were met */
     int64_t summed; /* the bytes before this position are in `crc` */
     uint32_t crc;

@@ -152,7 +152,7 @@ void journal_scan_begin(journal_scan *self, int64_t at, int64_t count, int64_t t
 {
     self->start = self->at = self->summed = at;
     self->count = self->begun = count;
-    self->time = time;
+    self->time = self->begun_time = time;
     self->crc = CRC_BEGIN;
     self->fresh = fresh;
 }

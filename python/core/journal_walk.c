@@ -255,6 +255,7 @@ NUMBER_GETTER(segment, self->file == NULL ? -1 : self->window.segment)
 NUMBER_GETTER(at, self->scan.at)
 NUMBER_GETTER(start, self->scan.start)
 NUMBER_GETTER(start_count, self->scan.begun)
+NUMBER_GETTER(start_time, self->scan.begun_time)
 NUMBER_GETTER(count, self->scan.count)
 NUMBER_GETTER(time, self->scan.time)
 NUMBER_GETTER(crc, self->scan.crc)
@@ -291,6 +292,7 @@ static PyGetSetDef getters[] = {
     GETTER(at, "where the walk stands"),
     GETTER(start, "where the span begins"),
     GETTER(start_count, "how many messages lie before the span"),
+    GETTER(start_time, "the largest time met before the span"),
     GETTER(count, "how many messages lie before `at`"),
     GETTER(time, "the largest time met"),
     GETTER(crc, "of the span so far, not ended"),

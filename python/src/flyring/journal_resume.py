@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import layout
-from ._core import File, JournalWalk
+from ._core import JournalWalk
 from .errors import CorruptJournalError
 from .journal_file import UNIT, JournalFiles
 from .journal_segment import END, EVERYTHING, LIMIT, NOTHING, RIGHT, map_segment, open_segment
@@ -92,9 +92,8 @@ def zero_claimed(files: JournalFiles, published: int, claimed: int) -> int:
 def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
     """Walks from a check to the end: count, crc, largest time; ``checked`` becomes each check met (4)."""
     walk = JournalWalk(files.size)
-    opened: list[File] = []
     try:
-        use(files, walk, files.segment_of(start), opened)
+        use(files, walk, files.segment_of(start))
         walk.begin(start, 0, 0, True)
         if walk.scan(end) != RIGHT or walk.at != start:
             raise CorruptJournalError(start, "there is no check where the last one should be")
@@ -102,7 +101,7 @@ def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
         while True:
             found = walk.scan(end)
             if found == END:
-                found = go_on(files, walk, opened)
+                found = go_on(files, walk)
             elif found == RIGHT:
                 files.store(layout.JOURNAL_CONTROL_CHECKED, walk.at)
                 walk.begin(walk.at + UNIT, walk.check_count, walk.time)
@@ -114,17 +113,14 @@ def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
         raise failed("read", error, files.path) from error
     finally:
         walk.forget()
-        for file in opened:
-            file.close()
 
 
-def go_on(files: JournalFiles, walk: JournalWalk, opened: list[File]) -> int:
+def go_on(files: JournalFiles, walk: JournalWalk) -> int:
     """The same at a segment's end, behind which the next segment begins with a check."""
     segment = walk.at
     file = open_segment(files, segment)
     if file is None:
         return NOTHING
-    opened.append(file)
     found = walk.judge(file)
     if found != RIGHT:
         return found
@@ -135,20 +131,18 @@ def go_on(files: JournalFiles, walk: JournalWalk, opened: list[File]) -> int:
     return RIGHT
 
 
-def use(files: JournalFiles, walk: JournalWalk, segment: int, opened: list[File]) -> None:
+def use(files: JournalFiles, walk: JournalWalk, segment: int) -> None:
     file = open_segment(files, segment)
     if file is None:
         raise CorruptJournalError(segment, "its segment is missing")
-    opened.append(file)
     walk.use(file, segment)
 
 
 def prove_from(files: JournalFiles, start: int, end: int) -> bool:
     """Whether each check from ``start`` on is right up to ``end`` (5, after a failed sync). OSError."""
     walk = JournalWalk(files.size)
-    opened: list[File] = []
     try:
-        use(files, walk, files.segment_of(start), opened)
+        use(files, walk, files.segment_of(start))
         walk.begin(start, 0, 0, True)
         if walk.scan(EVERYTHING) != RIGHT or walk.at != start:
             return False
@@ -164,7 +158,6 @@ def prove_from(files: JournalFiles, start: int, end: int) -> bool:
                 file = open_segment(files, segment)
                 if file is None:
                     return False
-                opened.append(file)
                 if walk.judge(file) != RIGHT:
                     return False
                 count = walk.check_count
@@ -174,5 +167,3 @@ def prove_from(files: JournalFiles, start: int, end: int) -> bool:
                 return False
     finally:
         walk.forget()
-        for file in opened:
-            file.close()
