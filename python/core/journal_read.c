@@ -187,7 +187,8 @@ static int next_message(JournalReader *self, journal_record *found)
             if (result != 2)
                 return result;
         }
-        if (self->foreign ? self->blocked : self->cursor >= journal_read_limit(self) && self->durable)
+        int64_t limit = journal_read_limit(self);
+        if (self->foreign ? self->blocked : limit <= self->quiet || (self->durable && self->cursor >= limit))
             return 0;
         int more = advance(self, false);
         if (more <= 0)
@@ -424,7 +425,8 @@ static bool kind_ready(void *context)
         return true;
     if (UNLIKELY(self->foreign))
         return !self->blocked || journal_is_of_this_boot(self);
-    return self->proven >= 0 || journal_read_limit(self) > self->cursor;
+    int64_t limit = journal_read_limit(self);
+    return self->proven >= 0 || (limit > self->cursor && limit > self->quiet);
 }
 
 static ring_place kind_ring_at(const Reader *self, int i)

@@ -46,7 +46,7 @@ static PyObject *journal_reader_new(PyTypeObject *type, PyObject *args, PyObject
     self->control = control->base + HEADER_LENGTH;
     self->walk = (JournalWalk *)Py_NewRef(walk);
     self->durable = durable;
-    self->proven = self->after = -1;
+    self->proven = self->after = self->quiet = -1;
     self->ceiling = INT64_MAX;
     self->lost = lost;
     self->fresh = true;
@@ -86,7 +86,7 @@ static PyObject *reader_place(JournalReader *self, PyObject *args)
     self->span = span;
     self->span_count = count;
     self->fresh = fresh;
-    self->proven = self->after = -1;
+    self->proven = self->after = self->quiet = -1;
     journal_unmap(self);
     return Py_NewRef(Py_None);
 }
@@ -162,6 +162,15 @@ static PyObject *reader_limit_to(JournalReader *self, PyObject *number)
     return Py_NewRef(Py_None);
 }
 
+static PyObject *reader_wait_beyond(JournalReader *self, PyObject *number)
+{
+    int64_t quiet = PyLong_AsLongLong(number);
+    if (quiet == -1 && PyErr_Occurred())
+        return NULL;
+    self->quiet = quiet;
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *reader_limit(JournalReader *self, PyObject *ignored)
 {
     (void)ignored;
@@ -231,6 +240,8 @@ static PyMethodDef methods[] = {
     {"_lose", (PyCFunction)reader_lose, METH_O, "_lose(messages)"},
     {"_count_cut", (PyCFunction)reader_cut, METH_NOARGS, NULL},
     {"_limit_to", (PyCFunction)reader_limit_to, METH_O, "_limit_to(position): `published` counts up to there"},
+    {"_wait_beyond", (PyCFunction)reader_wait_beyond, METH_O,
+     "_wait_beyond(position): reads nothing until more than that is published"},
     {"_limit", (PyCFunction)reader_limit, METH_NOARGS, "_limit() -> up to where it may read now"},
     {"_store", (PyCFunction)reader_store, METH_NOARGS, "stores the gate"},
     {NULL, NULL, 0, NULL},

@@ -307,16 +307,22 @@ class BackPressuredError(FlyringError):
 
 
 class BusyError(FlyringError):
-    """One of four causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
+    """One of five causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
     ``holder``, the thread's own worker. Or a client has as many calls under way as the service allows: carries
     ``outstanding``, their number, and ``holder`` is None. Or a table's cell changed all the time during a read, or a
-    change of a table would wait for this process's own TableWriter: then ``outstanding`` is 0, and ``holder`` is None.
+    change of a table would wait for this process's own TableWriter, or a process has the consumer of a journal that is
+    to be forgotten: then ``outstanding`` is 0, and ``holder`` is None.
     """
 
     code = "busy"
 
-    def __init__(self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False) -> None:
+    def __init__(
+        self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False, in_use: str = ""
+    ) -> None:
         self.holder, self.outstanding = holder, outstanding
+        if in_use:
+            super().__init__(f"{in_use}; close it there first")
+            return
         if own_writer:
             super().__init__(
                 "this table has a writer open that was made from this very object, so the change would wait for it; "

@@ -14,6 +14,7 @@ from .errors import CorruptJournalError, DamagedError, InvalidArgumentError
 from .journal_file import UNIT, JournalFiles
 from .journal_segment import (
     CUT,
+    END,
     EVERYTHING,
     RIGHT,
     WRONG,
@@ -74,14 +75,9 @@ class Place:
 
 
 def place_at_segment(files: JournalFiles, position: int, walk: JournalWalk) -> Place | None:
-    """Behind the first check of a segment, or at the cut it begins with; None if it has neither."""
+    """The first record of a segment, which is a check or a cut; None if it is neither."""
     first = first_record(files, position, walk)
-    if first is None:
-        return None
-    if first.next:
-        return Place(position, first.count, position, first.count, fresh=True)
-    behind = position + layout.JOURNAL_CHECK_SIZE
-    return Place(behind, first.count, behind, first.count)
+    return None if first is None else Place(position, first.count, position, first.count, fresh=True)
 
 
 def seek_in_segment(
@@ -194,11 +190,11 @@ def at_number_or_time(
     seen: dict[int, First | None] = {}
 
     def key(position: int) -> int:
-        """What the first check says; that of a segment without one is as of the one before."""
+        """What the first check says; a segment without one counts as the one before."""
         if position not in seen:
             seen[position] = first_record(files, position, walk)
         first = seen[position]
-        if first is None:
+        if first is None or first.next:  # a cut has no time
             return -1 if position == places[0] else key(places[places.index(position) - 1])
         return first.count if kind == SEEK_NUMBER else first.time
 
@@ -214,6 +210,54 @@ def at_number_or_time(
     if kind == SEEK_NUMBER and value > last.number:
         raise InvalidArgumentError("start", f"number {value} lies beyond {last.number}, where the journal ends")
     return last
+
+
+def end_place(files: JournalFiles, walk: JournalWalk, limit: int) -> Place:
+    """The place behind the newest message, at ``limit``: a walk from the last check. CorruptJournalError, IoError."""
+    start = min(files.word(layout.JOURNAL_CONTROL_CHECKED), limit)
+    place = walk_between(files, walk, start, limit) if start >= 0 and start % UNIT == 0 else None
+    if place is None:  # the word is wrong, or a writer recovered meanwhile
+        segment = highest_whole(files, files.segment_of(max(0, limit - UNIT)))
+        place = seek_in_segment(files, walk, segment, SEEK_POSITION, limit, limit) if segment >= 0 else None
+    if place is None:
+        raise CorruptJournalError(limit, "published cannot be there")
+    return place
+
+
+def walk_between(files: JournalFiles, walk: JournalWalk, start: int, limit: int) -> Place | None:
+    """Walks from the check at ``start`` to ``limit``, where a record begins or nothing is yet."""
+    try:
+        walk_on = start_at(files, walk, start)
+        while walk_on:
+            found = walk.scan(limit)
+            if walk.at == limit:
+                return Place(limit, walk.count, walk.start, walk.start_count)
+            if found == END:
+                walk_on = start_at(files, walk, walk.at)
+            elif found == RIGHT:
+                walk.begin(walk.at + UNIT, walk.check_count, walk.time)
+                if walk.at == limit:
+                    return Place(limit, walk.count, limit, walk.count)
+            else:
+                walk_on = False
+        return None
+    except OSError as error:
+        raise failed("read", error, files.path) from error
+    finally:
+        walk.forget()
+
+
+def start_at(files: JournalFiles, walk: JournalWalk, position: int) -> bool:
+    """Begins a walk behind the check at this position. OSError."""
+    file = open_segment(files, files.segment_of(position))
+    if file is None:
+        return False
+    walk.use(file, files.segment_of(position))
+    walk.begin(position, 0, 0, True)
+    if walk.scan(position + UNIT) != RIGHT or walk.at != position:
+        return False
+    walk.begin(position + UNIT, walk.check_count, walk.check_time)
+    return True
 
 
 def next_check(files: JournalFiles, walk: JournalWalk, position: int, limit: int) -> tuple[int, int] | None:
