@@ -125,6 +125,22 @@ static PyObject *writer_may_close(JournalWriter *self, PyObject *ignored)
     return may_close(self) ? Py_NewRef(Py_None) : NULL;
 }
 
+/* Abort the open claim, before the sync of a close. */
+static PyObject *writer_drop_claim(JournalWriter *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (self->claim != NULL)
+        journal_drop_claim(self);
+    return Py_NewRef(Py_None);
+}
+
+/* Whether it is open and has its slot. */
+static PyObject *writer_is_owner(JournalWriter *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(!self->closed && !self->forked && epoch_holds(&self->epoch));
+}
+
 static PyObject *writer_shut(JournalWriter *self, PyObject *ignored)
 {
     (void)ignored;
@@ -199,6 +215,8 @@ static PyMethodDef methods[] = {
      "claim is open: any other method that appends raises ViewAliveError until it has ended."},
     {"_may_close", (PyCFunction)writer_may_close, METH_NOARGS, NULL},
     {"_shut", (PyCFunction)writer_shut, METH_NOARGS, NULL},
+    {"_drop_claim", (PyCFunction)writer_drop_claim, METH_NOARGS, NULL},
+    {"_is_owner", (PyCFunction)writer_is_owner, METH_NOARGS, NULL},
     {"_check", (PyCFunction)writer_check, METH_NOARGS, "raises the error if it cannot be used now"},
     {"_make_check", (PyCFunction)writer_make_check, METH_NOARGS, NULL},
     {"_fail", (PyCFunction)writer_fail, METH_O, "_fail(errno): the sync error that ended it"},

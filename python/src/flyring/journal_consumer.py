@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from . import layout
@@ -66,7 +67,7 @@ class JournalConsumer(JournalReader):
             lock.close()
             raise
         self._lock, self._name, self._slot = lock, name, slot
-        self._go_to(place)
+        self._go_to(replace(place, lost=0))  # it has it already
         return cast(Self, self)
 
     @property

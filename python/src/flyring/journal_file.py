@@ -58,6 +58,14 @@ class JournalFiles:
         """Z."""
         return self.header.segment_size
 
+    @property
+    def memory_is_closed(self) -> bool:
+        try:
+            self.memory.load32(CONTROL + layout.JOURNAL_CONTROL_SUCCESSOR)
+        except FlyringError:
+            return True
+        return False
+
     def segment_of(self, position: int) -> int:
         return position - position % self.size
 
@@ -88,6 +96,12 @@ class JournalFiles:
     @property
     def trimmed(self) -> int:
         return self.word(layout.JOURNAL_CONTROL_TRIMMED)
+
+    @property
+    def ready(self) -> int:
+        """An invalid word counts as 0: segments are prepared again (spec/journal.md 10)."""
+        ready = self.word(layout.JOURNAL_CONTROL_READY)
+        return ready if ready >= 0 and ready % self.size == 0 else 0
 
     @property
     def failed(self) -> bool:
