@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from . import layout
 from ._core import File, JournalWalk, register_waker
-from .errors import CorruptJournalError, FlyringError, InvalidArgumentError, NeedsRecoveryError, NoSuchChannelError
+from .errors import (
+    BusyError,
+    CorruptJournalError,
+    InvalidArgumentError,
+    NeedsRecoveryError,
+    NoSuchChannelError,
+)
 from .journal_file import JournalFiles
 from .journal_gate import (
     find_consumer,
@@ -22,7 +28,7 @@ from .journal_gate import (
     try_lock,
 )
 from .journal_reader import JournalReader
-from .journal_seek import JournalStart, Place, Start, find_place
+from .journal_seek import JournalStart, Place, Start, end_place, find_place
 from .slots import PATIENCE, RETRY, change_slot, clear_name
 from .system import control_lock, failed, new_lock
 from .wait import Wait
@@ -50,9 +56,7 @@ class JournalConsumer(JournalReader):
     _name: str
     _slot: int
 
-    def __new__(  # type: ignore[misc]
-        cls, journal: Journal, name: str, start: Start, skip_damaged: bool, wait: Wait
-    ) -> Self:
+    def __new__(cls, journal: Journal, name: str, start: Start, skip_damaged: bool, wait: Wait) -> Self:
         """Internal: use ``Journal.consumer``."""
         files = journal._files
         if files.wakes:
@@ -60,15 +64,14 @@ class JournalConsumer(JournalReader):
         lock = new_lock(files.file, files.path)
         try:
             slot, epoch, place, lost = take_consumer(journal, lock, name, start)
-            self = cast(Any, JournalReader.__new__)(
-                cls, journal, False, skip_damaged, wait, lock, files.header.consumer(slot), epoch, lost
-            )
+            at = files.header.consumer(slot)
+            self = super().__new__(cls, journal, False, skip_damaged, wait, lock, at, epoch, lost)
         except BaseException:
             lock.close()
             raise
         self._lock, self._name, self._slot = lock, name, slot
         self._go_to(replace(place, lost=0))  # it has it already
-        return cast(Self, self)
+        return self
 
     @property
     def name(self) -> str:
@@ -157,8 +160,6 @@ def take_slot(files: JournalFiles, slot: int, name: str, start: Start, known: bo
     walk = JournalWalk(files.size)
 
     def end() -> Place:
-        from .journal_seek import end_place
-
         return end_place(files, walk, files.published)
 
     at = files.header.consumer(slot)
@@ -194,8 +195,6 @@ def forget_slot(files: JournalFiles, slot: int) -> None:
 def forget(files: JournalFiles, name: str) -> None:
     """Removes the name of a consumer that no process has. InvalidArgumentError (name), BusyError, NeedsRecoveryError,
     IoError."""
-    from .errors import BusyError
-
     lock = new_lock(files.file, files.path)
     try:
         with control_lock(lock, files.path):
@@ -208,8 +207,6 @@ def forget(files: JournalFiles, name: str) -> None:
                 raise BusyError(None, in_use=f"the consumer {name!r} of the journal at {files.path} is in use")
             forget_slot(files, slot)
     except OSError as error:
-        if isinstance(error, FlyringError):
-            raise
         raise failed("fcntl(F_OFD_SETLK)", error, files.path) from error
     finally:
         lock.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import layout
 from ._core import File, Memory, crc32c
-from .errors import FlyringError, NoFreeSlotError, SlotOwner
+from .errors import NoFreeSlotError, SlotOwner
 from .journal_file import UNIT, JournalFiles
 from .slots import name_at, read_slot
 from .system import failed, is_locked
@@ -113,8 +113,6 @@ def try_lock(lock: File, files: JournalFiles, slot: int) -> bool:
     try:
         return lock.try_lock(lock_of(files, slot))
     except OSError as error:
-        if isinstance(error, FlyringError):
-            raise
         raise failed("fcntl(F_OFD_SETLK)", error, files.path) from error
 
 

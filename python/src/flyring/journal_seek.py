@@ -123,8 +123,6 @@ def seek_in_segment(
                 return None
             walk.begin(walk.at + UNIT, walk.check_count, walk.time)
     except OSError as error:
-        if isinstance(error, InvalidArgumentError | DamagedError):
-            raise
         raise failed("read", error, files.segment_path(segment)) from error
     finally:
         walk.forget()

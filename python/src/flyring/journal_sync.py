@@ -7,7 +7,6 @@ import os
 
 from . import layout
 from ._core import File
-from .errors import FlyringError
 from .journal_file import CONTROL, SLOT, JournalFiles, sync_failed
 from .journal_segment import open_segment
 
@@ -48,8 +47,6 @@ def sync_segment(files: JournalFiles, file: File) -> None:
     try:
         os.fdatasync(file.fileno())
     except OSError as error:
-        if isinstance(error, FlyringError):
-            raise
         note_failed(files)
         raise sync_failed("fdatasync", error, files.path) from error
 

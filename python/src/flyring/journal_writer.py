@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from . import _core, layout
 from ._core import File, Memory, register_waker
 from .closing import Closing
-from .errors import FlyringError, IoError, NoSuchChannelError
+from .errors import IoError, NoSuchChannelError
 from .journal_file import CONTROL, SLOT, SLOT_LOCK, JournalFiles, no_free_writer
 from .journal_helper import Helper
 from .journal_recover import Progress, recover
@@ -196,8 +196,6 @@ def begin(files: JournalFiles, progress: Progress | None) -> Ready:
     if files.failed:
         try:
             proven = prove_from(files, files.synced, ready.end)
-        except FlyringError:
-            raise
         except OSError as error:
             raise failed("read", error, files.path) from error
         if not proven:  # the kernel has dropped pages
@@ -232,8 +230,6 @@ def take_lock(journal: Journal, patience: float) -> File:
                 return lock
         except OSError as error:
             lock.close()
-            if isinstance(error, FlyringError):
-                raise
             raise failed("fcntl(F_OFD_SETLK)", error, files.path) from error
         except BaseException:
             lock.close()

@@ -100,6 +100,8 @@ def check_folder(path: str, create: bool) -> None:
 
 def failed(call: str, error: OSError, path: str) -> OSError:
     """Returns this package's error for a failed system call."""
+    if isinstance(error, FlyringError):
+        return error
     number = error.errno or errno.EIO
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return AccessDeniedError(path, f"{call}: {os.strerror(number)}")
