@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers of journals: tail, cold, where to begin, damage, durable, waits (spec/journal.md 3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Child
+from flyring import (
+    Action,
+    ClosedError,
+    CorruptJournalError,
+    DamagedError,
+    InvalidArgumentError,
+    Journal,
+    JournalMessage,
+    JournalStart,
+    JournalWriter,
+    Message,
+    ViewAliveError,
+    WaitSet,
+    layout,
+)
+from journals import Folder, Z, made, payloads, read_all
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    with made() as one:
+        yield one
+
+
+@pytest.fixture
+def writer(journal: Journal) -> Iterator[JournalWriter]:
+    with journal.writer("w", helper=False) as one:
+        yield one
+
+
+# Messages
+
+
+def test_message(journal: Journal, writer: JournalWriter) -> None:
+    writer.append(b"zero")
+    position = writer.append(b"hello", 7, time=99)
+    with journal.reader() as reader:
+        first = reader.take()
+        assert first is not None and first.number == 0 and first.time > 10**18
+        seen: list[JournalMessage] = []
+
+        def look(message: JournalMessage) -> None:
+            assert (bytes(message), message.type, message.number) == (b"hello", 7, 1)
+            assert (message.position, message.time, message.ring) == (position, 99, 0)
+            assert message.sender.epoch == 0 and isinstance(message, Message)
+            seen.append(message)
+
+        assert reader.poll(look) == 1
+        with pytest.raises(ClosedError):
+            bytes(seen[0])
+        assert seen[0].number == 1
+        assert (reader.position, reader.number) == (writer.position, 2)
+        assert reader.take() is None and reader.poll(look) == 0
+
+
+def test_tail_and_cold_agree(journal: Journal, writer: JournalWriter) -> None:
+    """Readers that poll at random moments, and limits, see all messages, whichever way they come."""
+    chance = random.Random(5)
+    readers = [journal.reader() for _ in range(4)]
+    found: list[list[bytes]] = [[] for _ in readers]
+    wanted: list[bytes] = []
+    for i in range(4000):
+        payload = i.to_bytes(4, "little") * chance.choice((1, 5, 30, 200))
+        wanted.append(payload)
+        writer.append(payload)
+        if chance.random() < 0.02:
+            writer._make_check()
+        for k, reader in enumerate(readers):
+            if chance.random() < (1, 0.1, 0.01, 0.002)[k]:
+                if chance.random() < 0.5:
+                    reader.poll(lambda message, k=k: found[k].append(bytes(message)), limit=chance.randint(1, 300))  # type: ignore[misc]
+                elif (message := reader.take()) is not None:
+                    found[k].append(bytes(message))
+    for k, reader in enumerate(readers):
+        while reader.poll(lambda message, k=k: found[k].append(bytes(message))):  # type: ignore[misc]
+            pass
+        assert found[k] == wanted
+        assert reader.number == 4000 and reader.lost == reader.cuts == 0
+        reader.close()
+
+
+def test_actions(journal: Journal, writer: JournalWriter) -> None:
+    writer.append_many(payloads(10))
+    with journal.reader() as reader:
+        seen: list[int] = []
+
+        def handler(message: JournalMessage) -> Action | None:
+            seen.append(message.number)
+            if message.number == 2:
+                return Action.BREAK
+            return Action.ABORT if message.number == 5 and seen.count(5) == 1 else None
+
+        assert reader.poll(handler) == 3
+        assert reader.poll(handler) == 2
+        assert reader.poll(handler) == 5
+        assert seen == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9]
+
+
+def test_handler_raises(journal: Journal, writer: JournalWriter) -> None:
+    writer.append_many(payloads(3))
+    with journal.reader() as reader:
+        with pytest.raises(ZeroDivisionError):
+            reader.poll(lambda message: 1 / 0)
+        assert reader.number == 1
+        with pytest.raises(ViewAliveError):
+            reader.poll(lambda message: reader.close())
+
+
+def test_view_outlives_handler(journal: Journal, writer: JournalWriter) -> None:
+    writer.append_many(payloads(3))
+    with journal.reader() as reader:
+        views: list[memoryview] = []
+        with pytest.raises(ViewAliveError):
+            reader.poll(lambda message: views.append(message.data))
+        with pytest.raises(ViewAliveError):
+            reader.take()
+        with pytest.raises(ViewAliveError):
+            reader.close()
+        assert bytes(views[0]) == payloads(1)[0]
+        views[0].release()
+        assert reader.poll(lambda message: None) == 2
+
+
+# Where to begin
+
+
+def test_starts(journal: Journal, writer: JournalWriter) -> None:
+    places = [(writer.append(payload, time=1000 + 10 * i), payload) for i, payload in enumerate(payloads(3000))]
+    assert len(Folder(journal.path).segments()) > 5
+    with journal.reader("newest") as reader:
+        assert (reader.position, reader.number) == (writer.position, 3000)
+        assert reader.take() is None
+    with journal.reader("oldest") as reader:
+        assert (reader.position, reader.number) == (0, 0)
+        for i in (0, 1, 500, 999, 1700, 2999):
+            position, payload = places[i]
+            for start in (
+                JournalStart.at_position(position),
+                JournalStart.at_number(i),
+                JournalStart.at_time(1000 + 10 * i),
+                JournalStart.at_time(991 + 10 * i),
+            ):
+                reader.seek(start)
+                message = reader.take()
+                assert message is not None and (message.number, message.position) == (i, position), start
+                assert bytes(message) == payload
+                assert reader.lost == 0
+        for start in (
+            JournalStart.at_position(writer.position),
+            JournalStart.at_number(3000),
+            JournalStart.at_time(10**18),
+            "newest",
+        ):
+            reader.seek(start)
+            assert (reader.position, reader.number) == (writer.position, 3000)
+        reader.seek("oldest")
+        assert reader.number == 0
+        for start in (
+            JournalStart.at_position(writer.position + 64),
+            JournalStart.at_position(places[5][0] + 64),
+            JournalStart.at_position(places[5][0] + 1),
+            JournalStart.at_number(3001),
+            JournalStart.at_number(-1),
+            JournalStart.at_position(-64),
+            "now",
+        ):
+            with pytest.raises(InvalidArgumentError) as error:
+                reader.seek(start)  # type: ignore[arg-type]
+            assert error.value.argument == "start", start
+
+
+def test_each_record_is_a_place(journal: Journal, writer: JournalWriter) -> None:
+    writer.append_many(payloads(1500))
+    numbers = 0
+    for record in Folder(journal.path).records():
+        with journal.reader(JournalStart.at_position(record.position)) as reader:
+            assert (reader.position, reader.number) == (record.position, numbers)
+            message = reader.take()
+            assert message is None or message.number == numbers
+        numbers += record.type > 0
+
+
+def test_start_in_an_empty_journal(journal: Journal) -> None:
+    for start in ("oldest", "newest", JournalStart.at_number(0), JournalStart.at_time(5), JournalStart.at_position(64)):
+        with journal.reader(start) as reader:  # type: ignore[arg-type]
+            assert reader.take() is None
+            journal.push(b"x")
+            message = reader.take()
+            assert message is not None
+            message = reader.take()
+            while message is not None:
+                message = reader.take()
+
+
+# Damage
+
+
+def spans(there: Folder) -> list[tuple[int, int]]:
+    """The spans behind checks: (begin, position of the check that ends it)."""
+    checks = [record.position for record in there.records() if record.type == -3]
+    return [(a + 64, b) for a, b in zip(checks, checks[1:], strict=False)]
+
+
+def test_flipped_bit(journal: Journal, writer: JournalWriter) -> None:
+    for payload in payloads(2000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    begin, end = spans(there)[3]
+    there.flip(begin + 64 * 5 + 20)
+    lost = [one for one in there_messages(there) if begin <= one < end]
+    with journal.reader() as reader:
+        with pytest.raises(DamagedError) as error:
+            while reader.poll(lambda message: None):
+                pass
+        assert (error.value.from_, error.value.to, error.value.messages) == (begin, end, len(lost))
+        assert reader.position == begin
+        with pytest.raises(DamagedError):  # it stays where it is
+            reader.take()
+        assert reader.number == there_messages(there).index(begin)
+    with journal.reader(skip_damaged=True) as reader:
+        numbers: list[int] = []
+        while reader.poll(lambda message: numbers.append(message.number)):
+            pass
+        assert reader.lost == len(lost)
+        first = there_messages(there).index(begin)
+        assert numbers == [*range(first), *range(first + len(lost), 2000)]
+
+
+def there_messages(there: Folder) -> list[int]:
+    """The positions of all messages, by lengths alone."""
+    found, at, end = [], 0, there.word(layout.JOURNAL_CONTROL_PUBLISHED)
+    while at < end:
+        head = there.read(at, 8)
+        length, kind = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:], "little", signed=True)
+        if kind > 0:
+            found.append(at)
+        at += (length + 63) // 64 * 64
+    return found
+
+
+@pytest.mark.parametrize("what", ["length", "type", "check", "first check"])
+def test_damaged_structure(journal: Journal, writer: JournalWriter, what: str) -> None:
+    for payload in payloads(2000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    begin, end = spans(there)[2]
+    at = {"length": begin + 128 + 1, "type": begin + 128 + 4, "check": end + 20, "first check": Z + 30}[what]
+    there.flip(at)
+    with journal.reader() as reader, pytest.raises(DamagedError):
+        while reader.poll(lambda message: None):
+            pass
+    with journal.reader(skip_damaged=True) as reader:
+        numbers: list[int] = []
+        while reader.poll(lambda message: numbers.append(message.number)):
+            pass
+        assert reader.number == 2000 and len(numbers) + reader.lost == 2000 and 0 < reader.lost < 1200
+        assert numbers == sorted(numbers)
+
+
+def test_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> None:
+    for payload in payloads(3000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    positions = there_messages(there)
+    there.segment(2 * Z).unlink()
+    gone = [i for i, position in enumerate(positions) if 2 * Z <= position < 3 * Z]
+    with journal.reader() as reader, pytest.raises(DamagedError) as error:
+        while reader.poll(lambda message: None):
+            pass
+    assert error.value.to == 3 * Z and error.value.messages >= len(gone)
+    with journal.reader(skip_damaged=True) as reader:
+        numbers: list[int] = []
+        while reader.poll(lambda message: numbers.append(message.number)):
+            pass
+        assert reader.lost == error.value.messages and reader.number == 3000
+        assert not set(gone) & set(numbers)
+
+
+def test_file_of_another_size_is_never_mapped(journal: Journal, writer: JournalWriter) -> None:
+    writer.append(b"x")
+    os.truncate(Folder(journal.path).segment(0), 4096)
+    with pytest.raises((DamagedError, CorruptJournalError)), journal.reader() as reader:
+        reader.take()
+
+
+def test_corrupt_tail(journal: Journal, writer: JournalWriter) -> None:
+    writer.append_many(payloads(3))
+    there = Folder(journal.path)
+    with journal.reader() as reader:
+        reader.take()
+        there.write(64 + 128, (1 << 20).to_bytes(4, "little"))
+        with pytest.raises(CorruptJournalError) as error:
+            reader.take()
+        assert error.value.position == 64 + 128
+
+
+def test_hostile_published(journal: Journal, writer: JournalWriter) -> None:
+    """A reader takes it for the end of the last whole segment at most."""
+    writer.append_many(payloads(3))
+    with journal.reader() as reader:
+        for _ in range(3):
+            assert reader.take() is not None
+        for value in (2**62, 2**63 - 1, -5, 7):
+            journal._files.store(layout.JOURNAL_CONTROL_PUBLISHED, value)
+            try:
+                assert reader.take() is None
+            except DamagedError as error:
+                assert error.to <= 2**63
+        journal._files.store(layout.JOURNAL_CONTROL_PUBLISHED, writer.position)
+
+
+# Durable
+
+
+def test_durable(journal: Journal, writer: JournalWriter) -> None:
+    with journal.reader(durable=True) as reader:
+        writer.append(b"one")
+        assert reader.take() is None
+        writer.sync()
+        message = reader.take()
+        assert message is not None and bytes(message) == b"one" and reader.durable
+        writer.append(b"two")
+        assert reader.take() is None and reader.poll(lambda message: None) == 0
+        timer = threading.Timer(0.05, writer.sync)
+        timer.start()
+        message = reader.take(timeout=5)
+        timer.join()
+        assert message is not None and bytes(message) == b"two"
+    with journal.reader("newest", durable=True) as reader:
+        assert (reader.number, reader.position) == (2, writer.position)
+
+
+# Waits
+
+
+def test_take_waits(journal: Journal, writer: JournalWriter) -> None:
+    with journal.reader() as reader:
+        began = time.monotonic()
+        assert reader.take(timeout=0.05) is None
+        assert 0.04 < time.monotonic() - began < 2
+        threading.Timer(0.05, writer.append, (b"x",)).start()
+        assert reader.take(timeout=5) == b"x"
+        threading.Timer(0.05, writer.append, (b"y",)).start()
+        assert reader.poll(lambda message: None, timeout=5) == 1
+
+
+def test_close_ends_a_wait(journal: Journal) -> None:
+    reader = journal.reader()
+    threading.Timer(0.05, reader.close).start()
+    with pytest.raises(ClosedError):
+        reader.take(timeout=None)
+
+
+def test_iteration_ends_when_the_writer_has_closed(journal: Journal) -> None:
+    writer = journal.writer()
+    writer.append_many(payloads(500))
+    threading.Timer(0.05, writer.close).start()
+    with journal.reader() as reader:
+        assert [bytes(message) for message in reader] == payloads(500)
+
+
+def test_wake_across_processes(journal: Journal) -> None:
+    child = Child(
+        """
+        from flyring import Journal
+        with Journal.open("j") as journal, journal.writer() as writer:
+            print("ready", flush=True)
+            input()
+            writer.append(b"hello")
+            print("done", flush=True)
+            input()
+        """
+    )
+    assert child.line() == "ready"
+    with journal.reader() as reader:
+        thread = threading.Timer(0.1, child.say)
+        thread.start()
+        began = time.monotonic()
+        assert reader.take(timeout=10) == b"hello"
+        assert time.monotonic() - began < 5
+    child.say()
+    child.process.wait()
+
+
+def test_asyncio(journal: Journal, writer: JournalWriter) -> None:
+    async def run() -> list[bytes]:
+        with journal.reader() as reader:
+            assert await reader.receive(timeout=0.02) is None
+            asyncio.get_running_loop().call_later(0.02, writer.append, b"one")
+            first = await reader.receive(timeout=5)
+            assert first is not None and first.number == 0
+            writer.append(b"two")
+            asyncio.get_running_loop().call_later(0.02, writer.close)
+            return [bytes(first)] + [bytes(message) async for message in reader]
+
+    assert asyncio.run(run()) == [b"one", b"two"]
+
+
+def test_wait_set(journal: Journal, writer: JournalWriter) -> None:
+    with journal.reader() as reader:
+        ready = WaitSet()
+        ready.add(reader)
+        assert ready.wait(timeout=0.02) == []
+        threading.Timer(0.05, writer.append, (b"x",)).start()
+        assert ready.wait(timeout=5) == [reader]
+        ready.remove(reader)
+
+
+def test_a_reader_holds_nobody_back(journal: Journal, writer: JournalWriter) -> None:
+    with journal.reader("newest") as reader:
+        for payload in payloads(5000):
+            writer.append(payload)
+        assert reader.position == 64
+        found: list[int] = []
+        while reader.poll(lambda message: found.append(message.number)):
+            pass
+        assert found == [*range(5000)]
+
+
+def test_many_readers_of_large_messages(journal: Journal, writer: JournalWriter) -> None:
+    wanted = [bytes([i]) * (Z // 4 - 16) for i in range(30)]
+    for payload in wanted:
+        writer.append(payload)
+    assert read_all(journal) == wanted
+    assert Path(journal.path).exists()
