@@ -9,6 +9,7 @@
 #include "layout.h"
 
 #define JOURNAL_UNIT INT64_C(64) /* A */
+#define JOURNAL_MARK_BYTES 64 /* of a check or a cut */
 #define JOURNAL_MESSAGE_DIVISOR 4 /* a message has at most a fourth of a segment */
 
 static inline int64_t journal_align(int64_t length)

@@ -122,7 +122,7 @@ void journal_abort(JournalWriter *self, int64_t length)
 /* Make a check at the end (3.2), where its segment is mapped and has room. */
 static void make_check(JournalWriter *self)
 {
-    uint8_t bytes[JOURNAL_CHECK_SIZE], *record = journal_record_at_end(self);
+    uint8_t bytes[JOURNAL_MARK_BYTES], *record = journal_record_at_end(self);
     int64_t at = self->end;
     sum_up(self);
     journal_check check = {self->count, self->latest, crc_end(self->crc)};

@@ -4,6 +4,7 @@
 #include "journal_reader.h"
 
 #define HYSTERESIS (2 * JOURNAL_CHECK_EVERY) /* how far a tail reader may fall behind before it reads cold again */
+#define PAIR_BYTES 32
 #define MOST_STEPS 65536 /* records without a message in one turn: a hostile journal may be all padding */
 
 int64_t journal_read_limit(const JournalReader *self)
@@ -66,7 +67,7 @@ static inline void begin_span(JournalReader *self)
 /* The check or cut at the cursor, in the tail. 1 goes on, -1 an exception. */
 static COLD int pass_mark(JournalReader *self, const uint8_t *at, int32_t type)
 {
-    uint8_t record[JOURNAL_CHECK_SIZE];
+    uint8_t record[JOURNAL_MARK_BYTES];
     journal_check check;
     journal_cut cut;
     copy_words(record, at, sizeof record);
@@ -202,7 +203,7 @@ static int next_message(JournalReader *self, journal_record *found)
 /* Whether the pair proves the gate. */
 static bool proves(const uint8_t *pair, int64_t gate)
 {
-    uint8_t bytes[JOURNAL_PAIR_SIZE];
+    uint8_t bytes[PAIR_BYTES];
     int64_t position;
     uint32_t crc;
     memcpy(bytes, pair, sizeof bytes);
@@ -218,8 +219,7 @@ void journal_store_gate(JournalReader *self, int64_t position, int64_t number)
     uint8_t *gate = self->slot + JOURNAL_CONSUMER_GATE, *pair = self->slot + JOURNAL_CONSUMER_PAIR_0;
     if (proves(pair, self->stored))
         pair = self->slot + JOURNAL_CONSUMER_PAIR_1;
-    int64_t words[3] = {position, number, self->lost};
-    _Static_assert(JOURNAL_PAIR_COUNT == 8 && JOURNAL_PAIR_LOST == 16 && JOURNAL_PAIR_CRC == 24, "as `words`");
+    int64_t words[3] = {position, number, self->lost}; /* as the first 24 bytes of the pair */
     int32_t crc = (int32_t)crc_end(crc_add(CRC_BEGIN, words, sizeof words));
     STORE64_RELAXED(pair + JOURNAL_PAIR_POSITION, -1);
     FENCE_COMPILER(); /* the stores must come in this order, wherever a kill comes */

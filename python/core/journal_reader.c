@@ -33,10 +33,6 @@ static PyObject *journal_reader_new(PyTypeObject *type, PyObject *args, PyObject
     }
     geometry shape = {.publishers = 1, .control = HEADER_LENGTH, .capacity = ((JournalWalk *)walk)->window.size,
                       .alignment = JOURNAL_UNIT}; /* the words that Reader uses lie where a channel's do */
-    _Static_assert((int)JOURNAL_CONTROL_SUCCESSOR == (int)CONTROL_SUCCESSOR &&
-                       (int)JOURNAL_CONTROL_DATA_SEQUENCE == (int)CONTROL_DATA_SEQUENCE &&
-                       (int)JOURNAL_CONTROL_DATA_ASLEEP == (int)CONTROL_DATA_ASLEEP,
-                   "as in a channel");
     JournalReader *self =
         (JournalReader *)reader_new(type, &journal_reader_kind, control, control->writable ? control : NULL,
                                     (File *)file, &shape, 1, strategy);

@@ -33,7 +33,6 @@ static uint32_t crc_of(const uint8_t *bytes, size_t length)
 
 static bool is_own(const uint8_t *record, int64_t position, int32_t type)
 {
-    _Static_assert(JOURNAL_CHECK_CRC == JOURNAL_CUT_CRC, "one crc");
     return word32(record + JOURNAL_CHECK_LENGTH) == JOURNAL_CHECK_SIZE && word32(record + JOURNAL_CHECK_TYPE) == type &&
            word64(record + JOURNAL_CHECK_POSITION) == position &&
            (uint32_t)word32(record + JOURNAL_CHECK_CRC) == crc_of(record, JOURNAL_CHECK_CRC);

@@ -126,7 +126,7 @@ static PyObject *walk_spans(JournalWalk *self, PyObject *number)
 /* Judge the first record of the next segment, which ends the span. */
 static PyObject *walk_judge(JournalWalk *self, PyObject *file)
 {
-    uint8_t record[JOURNAL_CHECK_SIZE];
+    uint8_t record[JOURNAL_MARK_BYTES];
     if (!PyObject_TypeCheck(file, file_type)) {
         PyErr_SetString(PyExc_TypeError, "a File");
         return NULL;
@@ -235,7 +235,7 @@ static PyObject *walk_pass(JournalWalk *self, PyObject *args)
 static PyObject *make_check(PyObject *type, PyObject *args)
 {
     long long position, count, time;
-    uint8_t record[JOURNAL_CHECK_SIZE];
+    uint8_t record[JOURNAL_MARK_BYTES];
     (void)type;
     if (!PyArg_ParseTuple(args, "LLL:make_check", &position, &count, &time))
         return NULL;

@@ -67,7 +67,7 @@ def size_limit(files: JournalFiles, most: int) -> int:
     places = [p for p in files.positions() if files.trimmed <= p <= last]
     if not places:
         return 0
-    keep = max(1, most // (layout.HEADER_LENGTH + files.size))
+    keep = max(1, most // files.size)
     return places[max(0, len(places) - keep)]
 
 

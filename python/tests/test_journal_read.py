@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import Child
 from flyring import (
     Action,
     ClosedError,
@@ -26,7 +23,6 @@ from flyring import (
     JournalWriter,
     Message,
     ViewAliveError,
-    WaitSet,
     layout,
 )
 from journals import Folder, Z, made, payloads, read_all
@@ -292,39 +288,6 @@ def test_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> Non
         assert not set(gone) & set(numbers)
 
 
-def test_file_of_another_size_is_never_mapped(journal: Journal, writer: JournalWriter) -> None:
-    writer.append(b"x")
-    os.truncate(Folder(journal.path).segment(0), 4096)
-    with pytest.raises((DamagedError, CorruptJournalError)), journal.reader() as reader:
-        reader.take()
-
-
-def test_corrupt_tail(journal: Journal, writer: JournalWriter) -> None:
-    writer.append_many(payloads(3))
-    there = Folder(journal.path)
-    with journal.reader() as reader:
-        reader.take()
-        there.write(64 + 128, (1 << 20).to_bytes(4, "little"))
-        with pytest.raises(CorruptJournalError) as error:
-            reader.take()
-        assert error.value.position == 64 + 128
-
-
-def test_hostile_published(journal: Journal, writer: JournalWriter) -> None:
-    """A reader takes it for the end of the last whole segment at most."""
-    writer.append_many(payloads(3))
-    with journal.reader() as reader:
-        for _ in range(3):
-            assert reader.take() is not None
-        for value in (2**62, 2**63 - 1, -5, 7):
-            journal._files.store(layout.JOURNAL_CONTROL_PUBLISHED, value)
-            try:
-                assert reader.take() is None
-            except DamagedError as error:
-                assert error.to <= 2**63
-        journal._files.store(layout.JOURNAL_CONTROL_PUBLISHED, writer.position)
-
-
 # Durable
 
 
@@ -346,80 +309,7 @@ def test_durable(journal: Journal, writer: JournalWriter) -> None:
         assert (reader.number, reader.position) == (2, writer.position)
 
 
-# Waits
-
-
-def test_take_waits(journal: Journal, writer: JournalWriter) -> None:
-    with journal.reader() as reader:
-        began = time.monotonic()
-        assert reader.take(timeout=0.05) is None
-        assert 0.04 < time.monotonic() - began < 2
-        threading.Timer(0.05, writer.append, (b"x",)).start()
-        assert reader.take(timeout=5) == b"x"
-        threading.Timer(0.05, writer.append, (b"y",)).start()
-        assert reader.poll(lambda message: None, timeout=5) == 1
-
-
-def test_close_ends_a_wait(journal: Journal) -> None:
-    reader = journal.reader()
-    threading.Timer(0.05, reader.close).start()
-    with pytest.raises(ClosedError):
-        reader.take(timeout=None)
-
-
-def test_iteration_ends_when_the_writer_has_closed(journal: Journal) -> None:
-    writer = journal.writer()
-    writer.append_many(payloads(500))
-    threading.Timer(0.05, writer.close).start()
-    with journal.reader() as reader:
-        assert [bytes(message) for message in reader] == payloads(500)
-
-
-def test_wake_across_processes(journal: Journal) -> None:
-    child = Child(
-        """
-        from flyring import Journal
-        with Journal.open("j") as journal, journal.writer() as writer:
-            print("ready", flush=True)
-            input()
-            writer.append(b"hello")
-            print("done", flush=True)
-            input()
-        """
-    )
-    assert child.line() == "ready"
-    with journal.reader() as reader:
-        thread = threading.Timer(0.1, child.say)
-        thread.start()
-        began = time.monotonic()
-        assert reader.take(timeout=10) == b"hello"
-        assert time.monotonic() - began < 5
-    child.say()
-    child.process.wait()
-
-
-def test_asyncio(journal: Journal, writer: JournalWriter) -> None:
-    async def run() -> list[bytes]:
-        with journal.reader() as reader:
-            assert await reader.receive(timeout=0.02) is None
-            asyncio.get_running_loop().call_later(0.02, writer.append, b"one")
-            first = await reader.receive(timeout=5)
-            assert first is not None and first.number == 0
-            writer.append(b"two")
-            asyncio.get_running_loop().call_later(0.02, writer.close)
-            return [bytes(first)] + [bytes(message) async for message in reader]
-
-    assert asyncio.run(run()) == [b"one", b"two"]
-
-
-def test_wait_set(journal: Journal, writer: JournalWriter) -> None:
-    with journal.reader() as reader:
-        ready = WaitSet()
-        ready.add(reader)
-        assert ready.wait(timeout=0.02) == []
-        threading.Timer(0.05, writer.append, (b"x",)).start()
-        assert ready.wait(timeout=5) == [reader]
-        ready.remove(reader)
+# More
 
 
 def test_a_reader_holds_nobody_back(journal: Journal, writer: JournalWriter) -> None:

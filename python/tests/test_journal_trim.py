@@ -242,7 +242,7 @@ def test_trim_by_time_and_size(journal: Journal) -> None:
     journal.trim(before=1000 + 1200)
     number = first(journal)
     assert 0 < number <= 1200
-    journal.trim(size=3 * (4096 + Z))
+    journal.trim(size=3 * Z)
     assert journal.stats().segments == 3
     for options in ({}, {"size": 1, "before": 2}, {"consumed": True, "size": 1}, {"position": -1}):
         with pytest.raises(InvalidArgumentError):
@@ -256,7 +256,7 @@ def test_consumer_that_lost_messages(journal: Journal) -> None:
         filled(journal)
         for _ in range(10):
             consumer.take()
-        journal.change(max_size=2 * (4096 + Z))
+        journal.change(max_size=2 * Z)
         with journal.writer() as writer:
             eventually(lambda: journal.stats().segments <= 4 and journal.stats().trimmed > 0)
             number = first(journal)
@@ -273,7 +273,7 @@ def test_consumer_resumes_below_trimmed(journal: Journal) -> None:
     with journal.consumer("c") as consumer:
         pass
     filled(journal)
-    journal.change(max_size=2 * (4096 + Z))
+    journal.change(max_size=2 * Z)
     with journal.writer():
         eventually(lambda: journal.stats().trimmed > 0)
     number = first(journal)
