@@ -257,6 +257,22 @@ def test_read_only(journal: Journal) -> None:
                 call()
 
 
+def test_crc_of_long_bytes() -> None:
+    """The core computes it in lanes."""
+
+    def by_bits(data: bytes) -> int:
+        crc = 0xFFFFFFFF
+        for byte in data:
+            crc ^= byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        return crc ^ 0xFFFFFFFF
+
+    data = os.urandom(7000)
+    for length in (0, 1, 7, 8, 9, 3071, 3072, 3073, 6144, 6999, 7000):
+        assert crc32c(data[:length]) == by_bits(data[:length]), length
+
+
 # Append
 
 
