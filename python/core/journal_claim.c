@@ -66,8 +66,11 @@ PyObject *journal_close_claim(JournalWriter *self, bool commit)
 
 void journal_drop_claim(JournalWriter *self)
 {
+    bool busy = self->busy;
+    self->busy = false; /* no append runs while a claim is open */
     PyObject *position = journal_close_claim(self, false);
     if (position == NULL)
         PyErr_Clear(); /* closed or lost meanwhile, so there is nothing to abort */
     Py_XDECREF(position);
+    self->busy = busy;
 }

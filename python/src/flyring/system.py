@@ -167,6 +167,8 @@ def create_file(
                 os.fsync(file.fileno())
             if not named and not replace:
                 link(file, path)
+                if synced:
+                    sync_folder(folder)
                 return
             if not named:
                 named = True
