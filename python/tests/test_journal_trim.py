@@ -157,8 +157,9 @@ def test_sync_interval() -> None:
         time.sleep(0.03)
         writer.append(b"two")  # makes a check, which the helper syncs
         eventually(lambda: journal.stats().synced > 64)
-        stats = journal.stats()
-        assert stats.sync == 0.02 and stats.synced == 64 + 128
+        assert journal.stats().sync == 0.02
+        there = Folder(journal.path)
+        assert there.word(layout.JOURNAL_CONTROL_SYNCED) in [one.position for one in there.records() if one.type == -3]
 
 
 def test_never_syncs_what_is_full(journal: Journal) -> None:
@@ -251,22 +252,20 @@ def test_trim_by_time_and_size(journal: Journal) -> None:
 
 def test_consumer_that_lost_messages(journal: Journal) -> None:
     with journal.consumer("c") as consumer:
-        for _ in range(3):
-            assert consumer.take() is None
         filled(journal)
         for _ in range(10):
             consumer.take()
         journal.change(max_size=2 * Z)
-        with journal.writer() as writer:
-            eventually(lambda: journal.stats().segments <= 4 and journal.stats().trimmed > 0)
-            number = first(journal)
-            message = consumer.take()
-            assert message is not None and message.number == number
-            assert consumer.lost == number - 10
-            assert journal.stats().consumers[0].lost == number - 10
-            writer.append(b"x")
+        with journal.writer():
+            eventually(lambda: journal.stats().trimmed > 0)
+        got = 10
+        while consumer.take() is not None:  # it has the rest of its segment open
+            got += 1
+        lost = consumer.lost
+        assert lost > 0 and got + lost == 3000
+        assert journal.stats().consumers[0].lost == lost
     with journal.consumer("c") as consumer:  # it does not count twice
-        assert consumer.lost == number - 10 and consumer.number == number + 1
+        assert consumer.lost == lost and consumer.number == 3000
 
 
 def test_consumer_resumes_below_trimmed(journal: Journal) -> None:

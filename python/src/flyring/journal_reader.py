@@ -13,6 +13,7 @@ from .journal_file import UNIT, JournalFiles
 from .journal_recover import walk_proven
 from .journal_seek import (
     SEEK_TIME,
+    JournalStart,
     Place,
     Start,
     cut_over,
@@ -92,15 +93,21 @@ class JournalReader(_core.JournalReader, AsyncReader):
 
     def _find(self, start: Start) -> Place:
         files = self._files
+        if self._foreign:
+            return self._find_proven(start)
         limit = self._limit()
+        return find_place(
+            files, start, JournalWalk(files.size), limit, lambda: end_place(files, JournalWalk(files.size), limit)
+        )
 
-        def end() -> Place:
-            if self._foreign:
-                walked = walk_proven(files)
-                return Place(walked.end, walked.count, walked.end, walked.count)
-            return end_place(files, JournalWalk(files.size), limit)
-
-        return find_place(files, start, JournalWalk(files.size), limit, end)
+    def _find_proven(self, start: Start) -> Place:
+        """The same in another boot, where nothing counts but what is proven. What lies behind that waits for the
+        recovery."""
+        walked = walk_proven(self._files)
+        end = Place(walked.end, walked.count, walked.end, walked.count)
+        if isinstance(start, JournalStart) and start.kind == "position" and start.value >= walked.end:
+            return end
+        return find_place(self._files, start, JournalWalk(self._files.size), walked.end, lambda: end)
 
     def _go_to(self, place: Place) -> None:
         self._walk.forget()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from . import _core, layout
 from ._core import File, Memory, register_waker
 from .closing import Closing
-from .errors import IoError, NoSuchChannelError
+from .errors import CorruptJournalError, IoError, NoSuchChannelError
 from .journal_file import CONTROL, SLOT, SLOT_LOCK, JournalFiles, no_free_writer
 from .journal_helper import Helper
 from .journal_recover import Progress, recover
@@ -139,7 +139,8 @@ class JournalWriter(_core.JournalWriter, Closing):
 
     def _sync_now(self) -> None:
         try:
-            make_durable(self._files)
+            if not make_durable(self._files):  # a sync of another process has failed just now
+                raise IoError("fdatasync", errno.EIO, self._files.path)
         except IoError as error:
             self._fail(error.errno or 0)
             raise
@@ -192,7 +193,12 @@ def begin(files: JournalFiles, progress: Progress | None) -> Ready:
     """Mends what is there, in this boot or after another one. The caller has the writer's slot and the control lock."""
     if not files.is_of_this_boot():
         return recover(files, progress)
-    ready = resume(files)
+    try:
+        ready = resume(files)
+    except CorruptJournalError:
+        if not files.failed:
+            raise
+        return recover(files, progress, layout.JOURNAL_CUT_FAILED_SYNC)  # the kernel has dropped pages
     if files.failed:
         try:
             proven = prove_from(files, files.synced, ready.end)
