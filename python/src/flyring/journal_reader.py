@@ -38,6 +38,7 @@ from .system import failed
 from .wait import Wait
 
 if TYPE_CHECKING:
+    from ._core import JournalMessage
     from .journal import Journal
 
 
@@ -115,6 +116,11 @@ class JournalReader(_core.JournalReader, AsyncReader):
         if place.lost:
             self._lose(place.lost)
         self._set_foreign(self._foreign, False)
+
+    if TYPE_CHECKING:
+
+        async def receive(self, timeout: float | None = None) -> JournalMessage | None: ...
+        async def __anext__(self) -> JournalMessage: ...
 
     # What the core calls
 
