@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Self
 
-from . import _core, layout
+from . import _core
 from ._core import File, JournalWalk, Memory
 from .errors import DamagedError, NoSuchChannelError
 from .journal_file import UNIT, JournalFiles
 from .journal_recover import walk_proven
 from .journal_seek import (
-    SEEK_TIME,
     JournalStart,
     Place,
     Start,
@@ -21,7 +19,6 @@ from .journal_seek import (
     find_place,
     next_check,
     oldest,
-    seek_in_segment,
 )
 from .journal_segment import (
     CUT,
@@ -318,26 +315,3 @@ class JournalReader(_core.JournalReader, AsyncReader):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"at {self.position}"
         return f"<flyring.{type(self).__name__} {self._files.path} {state}>"
-
-
-def first_time(files: JournalFiles, segment: int, limit: int) -> int:
-    """The time of the first message of a segment; 0: there is none."""
-    place = seek_in_segment(files, JournalWalk(files.size), segment, SEEK_TIME, -(2**63), limit)
-    return 0 if place is None else time_of(files, place.position)
-
-
-def time_of(files: JournalFiles, position: int) -> int:
-    """The time of the message at a position; 0: there is none."""
-    segment = files.segment_of(position)
-    file = open_segment(files, segment)
-    if file is None:
-        return 0
-    try:
-        record = os.pread(file.fileno(), layout.JOURNAL_RECORD_PAYLOAD, layout.HEADER_LENGTH + position - segment)
-    except OSError as error:
-        raise failed("read", error, files.segment_path(segment)) from error
-    finally:
-        file.close()
-    if len(record) < layout.JOURNAL_RECORD_PAYLOAD or int.from_bytes(record[4:8], "little", signed=True) <= 0:
-        return 0
-    return int.from_bytes(record[layout.JOURNAL_RECORD_TIME :], "little", signed=True)

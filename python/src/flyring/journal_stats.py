@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import Self
@@ -11,11 +12,11 @@ from uuid import UUID
 from . import layout
 from ._core import JournalWalk
 from .errors import FlyringError
-from .journal_file import CONTROL, HELPER_LOCK, SLOT, SLOT_LOCK, JournalFiles
+from .journal_file import CONTROL, HELPER_LOCK, SLOT, SLOT_LOCK, UNIT, JournalFiles
 from .journal_gate import Gate, kept_gates, lock_of
 from .journal_header import Sync, sync_of
-from .journal_seek import next_check
-from .journal_segment import EVERYTHING, first_record
+from .journal_seek import SEEK_TIME, start_at
+from .journal_segment import open_segment
 from .slots import read_slot
 from .system import is_locked
 
@@ -63,8 +64,7 @@ class JournalStats:
     synced: int
     """The position of the last check that is durable with all before it."""
     unsynced_since: int
-    """Since when, in ns since 1970, there is a message that is not synced: the last sync, or the time of the message
-    before it; 0: there is none."""
+    """The time of the oldest message that is not synced, in ns since 1970; 0: there is none."""
     trimmed: int
     """Where the journal begins now."""
     ready: int
@@ -73,9 +73,9 @@ class JournalStats:
     bytes: int
     """On the disk."""
     oldest: int
-    """The time of the oldest message, in ns since 1970, as its first check tells: 0 if it is not known."""
+    """The time of the oldest message, in ns since 1970; 0: there is none."""
     newest: int
-    """The largest time at the last check, in ns since 1970; 0: there is none."""
+    """The largest time of a message, in ns since 1970; 0: there is none."""
     writer: str
     """The name of the last writer; may be empty. A ``push`` has no name."""
     pid: int
@@ -116,13 +116,13 @@ class JournalStats:
             published=published,
             messages=messages,
             synced=synced,
-            unsynced_since=max(time_at(files, synced), files.word(layout.JOURNAL_CONTROL_SYNCED_AT)) if unsynced else 0,
+            unsynced_since=first_time(files, synced, published) if unsynced else 0,
             trimmed=files.trimmed,
             ready=files.ready,
             segments=len(places),
             bytes=sum(size_of(files.segment_path(p)) for p in places),
-            oldest=oldest_time(files, places),
-            newest=time_at(files, checked),
+            oldest=first_time(files, max((p for p in places if p <= files.trimmed), default=0), published),
+            newest=newest_time(files, checked, published),
             writer=fields.name if fields else "",
             pid=fields.pid if fields else 0,
             attached_at=fields.attached_at if fields else 0,
@@ -158,23 +158,35 @@ def size_of(path: str) -> int:
         return 0
 
 
-def time_at(files: JournalFiles, position: int) -> int:
-    """The time of the check at a position; 0 if there is none."""
-    if position < 0 or position % 64:
-        return 0
+def newest_time(files: JournalFiles, checked: int, published: int) -> int:
+    """The largest time up to the end, by a walk from the last check; 0 if there is none."""
     walk = JournalWalk(files.size)
+    with contextlib.suppress(FlyringError, OSError):
+        if checked >= 0 and checked % UNIT == 0 and start_at(files, walk, checked):
+            walk.scan(published)
+            return walk.time
+    return 0
+
+
+def first_time(files: JournalFiles, check: int, published: int) -> int:
+    """The time of the first message behind a check; 0: there is none."""
+    walk = JournalWalk(files.size)
+    with contextlib.suppress(FlyringError, OSError):
+        if check >= 0 and check % UNIT == 0 and start_at(files, walk, check):
+            walk.scan(published)
+            found, position, _ = walk.seek(SEEK_TIME, -(2**63))
+            return time_of(files, position) if found == 1 else 0
+    return 0
+
+
+def time_of(files: JournalFiles, position: int) -> int:
+    """The time of the message at a position. OSError."""
+    segment = files.segment_of(position)
+    file = open_segment(files, segment)
+    if file is None:
+        return 0
     try:
-        found = next_check(files, walk, position, position + 64)
-    except (FlyringError, OSError):
-        return 0
-    return walk.check_time if found is not None and found[0] == position else 0
-
-
-def oldest_time(files: JournalFiles, places: list[int]) -> int:
-    """The time of the first message, by a walk over the first span."""
-    from .journal_reader import first_time
-
-    first = next((p for p in places if p >= files.trimmed), None)
-    if first is None or first_record(files, first) is None:
-        return 0
-    return first_time(files, first, min(files.published, EVERYTHING))
+        at = layout.HEADER_LENGTH + position - segment + layout.JOURNAL_RECORD_TIME
+        return int.from_bytes(os.pread(file.fileno(), 8, at), "little", signed=True)
+    finally:
+        file.close()
