@@ -121,7 +121,7 @@ class JournalStats:
             ready=files.ready,
             segments=len(places),
             bytes=sum(size_of(files.segment_path(p)) for p in places),
-            oldest=first_time(files, max((p for p in places if p <= files.trimmed), default=0), published),
+            oldest=first_time(files, files.trimmed, published),
             newest=newest_time(files, checked, published),
             writer=fields.name if fields else "",
             pid=fields.pid if fields else 0,
