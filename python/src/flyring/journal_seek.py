@@ -115,7 +115,8 @@ def seek_in_segment(
                 if at < 0:
                     return None
                 if kind == SEEK_POSITION and value < at:
-                    raise DamagedError(walk.start, at, walk.check_count - walk.start_count)
+                    many = walk.check_count - walk.start_count if walk.start > segment else -1
+                    raise DamagedError(walk.start, at, many)
                 walk.begin(at, walk.check_count, walk.check_time, True)
                 walk.scan(at + UNIT)
                 found = RIGHT

@@ -7,6 +7,7 @@ import os
 
 from . import layout
 from ._core import File
+from .errors import CorruptJournalError
 from .journal_file import CONTROL, SLOT, JournalFiles, sync_failed
 from .journal_segment import open_segment
 
@@ -23,9 +24,11 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
         return False
     last = files.word(layout.JOURNAL_CONTROL_CHECKED)
     first = files.synced
+    if first < 0 or last < 0:
+        raise CorruptJournalError(first, f"synced is {first} and checked {last}, which cannot be")
     opened: list[File] = []
     try:
-        for position in range(files.segment_of(first), last + 1, files.size):
+        for position in segments_between(files, first, last + 1):
             file = open_segment(files, position, writable=True)
             if file is not None:
                 opened.append(file)
@@ -40,6 +43,11 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
     files.memory.store64_plain(CONTROL + layout.JOURNAL_CONTROL_SYNCED_AT, files.identity.wall_clock())
     files.wake_readers()  # those that read what is durable
     return True
+
+
+def segments_between(files: JournalFiles, first: int, end: int) -> list[int]:
+    """The segments there are from that of ``first`` to that before ``end``."""
+    return [position for position in files.positions() if files.segment_of(first) <= position < end]
 
 
 def sync_segment(files: JournalFiles, file: File) -> None:
@@ -60,10 +68,8 @@ def note_failed(files: JournalFiles) -> None:
 def write_again(files: JournalFiles, first: int, end: int) -> None:
     """Writes all bytes from ``first`` to ``end`` once more as they are, because the kernel may have dropped them from
     its list of what it has to write. IoError."""
-    position = first
-    while position < end:
-        segment = files.segment_of(position)
-        until = min(end, segment + files.size)
+    for segment in segments_between(files, first, end):
+        position, until = max(first, segment), min(end, segment + files.size)
         file = open_segment(files, segment, writable=True)
         try:
             while file is not None and position < until:
@@ -77,4 +83,3 @@ def write_again(files: JournalFiles, first: int, end: int) -> None:
         finally:
             if file is not None:
                 file.close()
-        position = until
