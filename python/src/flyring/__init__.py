@@ -62,9 +62,9 @@ from .journal import Journal
 from .journal_consumer import JournalConsumer
 from .journal_header import JournalOptions
 from .journal_reader import JournalReader
-from .journal_resume import Recovery
+from .journal_resume import JournalRecovery
 from .journal_seek import JournalStart
-from .journal_stats import ConsumerStats, JournalStats
+from .journal_stats import JournalConsumerStats, JournalStats
 from .journal_writer import JournalWriter
 from .lossy import LossySubscriber, Start, WhenLapped
 from .mesh import Mesh
@@ -101,7 +101,6 @@ __all__ = [
     "Claim",
     "Client",
     "ClosedError",
-    "ConsumerStats",
     "CorruptHeaderError",
     "CorruptJournalError",
     "CorruptRingError",
@@ -125,9 +124,11 @@ __all__ = [
     "JobStats",
     "Journal",
     "JournalConsumer",
+    "JournalConsumerStats",
     "JournalMessage",
     "JournalOptions",
     "JournalReader",
+    "JournalRecovery",
     "JournalStart",
     "JournalStats",
     "JournalWriter",
@@ -145,7 +146,6 @@ __all__ = [
     "Options",
     "Publisher",
     "PublisherStats",
-    "Recovery",
     "Request",
     "Sender",
     "Server",

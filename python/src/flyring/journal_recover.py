@@ -12,7 +12,7 @@ from ._core import JournalWalk, crc32c
 from .errors import CorruptJournalError
 from .journal_file import CONTROL, UNIT, JournalFiles
 from .journal_gate import NOT_KNOWN, Gate, kept_gates, store_gate
-from .journal_resume import Ready, Recovery
+from .journal_resume import Ready, JournalRecovery
 from .journal_segment import (
     CUT,
     END,
@@ -181,7 +181,7 @@ def recover(files: JournalFiles, progress: Progress | None, reason: int = layout
     files.memory.store32(CONTROL + layout.JOURNAL_CONTROL_FAILED, 0)
     files.sync_control()  # 7
     files.memory.write(CONTROL + layout.JOURNAL_CONTROL_BOOT_ID, files.this_boot())
-    recovery = Recovery(end, goes_on, count, max(walked.reached, end), reason)
+    recovery = JournalRecovery(end, goes_on, count, max(walked.reached, end), reason)
     return Ready(end_of_first, count, walked.time, recovery=recovery)
 
 

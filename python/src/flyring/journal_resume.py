@@ -16,7 +16,7 @@ CRC_BEGIN = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Recovery:
+class JournalRecovery:
     """What the recovery of a journal found, as ``JournalWriter.recovery`` has it."""
 
     position: int
@@ -42,7 +42,7 @@ class Ready:
     since: int = 0
     crc: int = CRC_BEGIN
     """Of the bytes since the last check."""
-    recovery: Recovery | None = None
+    recovery: JournalRecovery | None = None
 
 
 def resume(files: JournalFiles) -> Ready:

@@ -22,7 +22,7 @@ from .system import is_locked
 
 
 @dataclass(frozen=True)
-class ConsumerStats:
+class JournalConsumerStats:
     """A registered consumer of a journal."""
 
     slot: int
@@ -93,7 +93,7 @@ class JournalStats:
     """Whether the journal is of another boot, and a writer must recover it."""
     successor: int
     """2: the journal was unlinked; else 0."""
-    consumers: tuple[ConsumerStats, ...]
+    consumers: tuple[JournalConsumerStats, ...]
 
     @classmethod
     def of(cls, files: JournalFiles) -> Self:
@@ -136,9 +136,9 @@ class JournalStats:
         )
 
 
-def consumer_stats(files: JournalFiles, gate: Gate, published: int, messages: int) -> ConsumerStats:
+def consumer_stats(files: JournalFiles, gate: Gate, published: int, messages: int) -> JournalConsumerStats:
     fields = read_slot(files.memory, gate.at)
-    return ConsumerStats(
+    return JournalConsumerStats(
         slot=gate.slot,
         name=fields.name if fields else "",
         position=gate.position,

@@ -15,7 +15,7 @@ from .errors import CorruptJournalError, IoError, NoSuchChannelError
 from .journal_file import CONTROL, SLOT, SLOT_LOCK, JournalFiles, no_free_writer
 from .journal_helper import Helper
 from .journal_recover import Progress, recover
-from .journal_resume import Ready, Recovery, prove_from, resume
+from .journal_resume import Ready, JournalRecovery, prove_from, resume
 from .journal_segment import map_segment, prepare
 from .journal_sync import make_durable, note_failed, write_again
 from .slots import change_slot
@@ -47,7 +47,7 @@ class JournalWriter(_core.JournalWriter, Closing):
     _journal: Journal
     _lock: File
     _name: str | None
-    _recovery: Recovery | None
+    _recovery: JournalRecovery | None
 
     def __new__(cls, journal: Journal, name: str | None, patience: float, helper: bool, ahead: int) -> Self:
         """Internal: use ``Journal.writer``. ``name`` None: for one append."""
@@ -105,7 +105,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         return self._journal
 
     @property
-    def recovery(self) -> Recovery | None:
+    def recovery(self) -> JournalRecovery | None:
         """What was cut off when this writer recovered the journal after a power loss, or after a sync that had failed;
         None if it did not have to."""
         return self._recovery
