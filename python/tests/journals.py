@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import struct
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,74 @@ class Folder:
         target = self.path.parent / f"{to}.journal"
         shutil.copytree(self.path, target)
         return Folder(target)
+
+
+class DyingWriter:
+    """Does the steps of spec/journal.md 3.1 and 3.2 with the files alone, and yields after each store, so that the
+    writer can die there. The next segment is made whole: making it is a matter of syncs."""
+
+    def __init__(self, there: Folder) -> None:
+        self.there = there
+        self.end = there.word(layout.JOURNAL_CONTROL_PUBLISHED)
+        self.count = there.word(layout.JOURNAL_CONTROL_MESSAGES)
+        self.committed = False
+
+    def store(self, offset: int, value: int) -> Iterator[None]:
+        self.there.store(offset, value)
+        yield
+
+    def write(self, at: int, data: bytes) -> Iterator[None]:
+        self.there.write(at, data)
+        yield
+
+    def announce(self, to: int) -> Iterator[None]:
+        if self.there.word(layout.JOURNAL_CONTROL_CLAIMED) < to:
+            yield from self.store(layout.JOURNAL_CONTROL_CLAIMED, to)
+
+    def publish(self, length: int, size: int) -> Iterator[None]:
+        yield from self.write(self.end, length.to_bytes(4, "little"))
+        yield from self.store(layout.JOURNAL_CONTROL_PUBLISHED, self.end + size)
+        yield from self.store(layout.JOURNAL_CONTROL_MESSAGES, self.count)
+        self.end += size
+
+    def check(self) -> Iterator[None]:
+        at, span, latest, begun = self.end, b"", 0, self.there.word(layout.JOURNAL_CONTROL_CHECKED)
+        for record in self.there.records(begun, at):
+            size = (record.length + 63) // 64 * 64
+            if record.type > 0:
+                span += self.there.read(record.position, size)
+                latest = max(latest, record.time)
+            elif record.type == -1:
+                span += self.there.read(record.position, 8)
+        (time,) = struct.unpack("<q", self.there.read(begun + 24, 8))
+        body = struct.pack("<iiqqqI", 64, -3, at, self.count, max(time, latest), crc32c(span)).ljust(60, b"\0")
+        body += crc32c(body).to_bytes(4, "little")
+        yield from self.announce(at + 64)
+        yield from self.write(at + 4, body[4:30])
+        yield from self.write(at + 30, body[30:])
+        yield from self.publish(64, 64)
+        yield from self.store(layout.JOURNAL_CONTROL_CHECKED, at)
+
+    def append(self, payload: bytes) -> Iterator[None]:
+        size = (16 + len(payload) + 63) // 64 * 64
+        rest = Z - self.end % Z
+        if rest < Z and size > rest - 64:
+            yield from self.announce(self.end + rest)
+            yield from self.write(self.end + 4, b"\xff\xff\xff\xff")
+            yield from self.publish(rest, rest)
+        if self.end % Z == 0:
+            yield from self.check()
+        yield from self.announce(min(self.end + size + 4096, self.end // Z * Z + Z - 64))
+        half = len(payload) // 2
+        yield from self.write(self.end + 8, struct.pack("<q", 5) + payload[:half])
+        yield from self.write(self.end + 16 + half, payload[half:])
+        yield from self.write(self.end + 4, struct.pack("<i", 1))
+        self.count += 1
+        steps = self.publish(16 + len(payload), size)
+        next(steps)
+        self.committed = True
+        yield
+        yield from steps
 
 
 def payloads(count: int, length: int = 100) -> list[bytes]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import struct
 import time
+from itertools import chain
 
 import pytest
 
 from conftest import Child
 from flyring import CorruptJournalError, Journal, layout
 from flyring._core import JournalWalk
-from journals import Folder, Z, made, payloads, read_all
+from flyring.journal_segment import prepare
+from journals import DyingWriter, Folder, Z, made, payloads, read_all
 
 PUBLISHED, CLAIMED = layout.JOURNAL_CONTROL_PUBLISHED, layout.JOURNAL_CONTROL_CLAIMED
 
@@ -66,6 +69,33 @@ def test_killed_in_append(kill_at: int) -> None:
     if kill_at >= 5:
         there.store(PUBLISHED, end + 128)
     resumed(there, wanted)
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_killed_at_each_store(rolls: bool) -> None:
+    """The writer dies at each store of an append, of a roll, and of a check."""
+    wanted = payloads(500 if rolls else 3)
+    with made() as journal, journal.writer(helper=False) as writer:
+        writer.append_many(wanted)
+        prepare(journal._files, Z)
+        writer.close(sync=False)
+    there = Folder(journal.path)
+    before = there.copy("before")
+    last = b"l" * (2000 if rolls else 150)
+    for kill_at in range(100):
+        shutil.rmtree(there.path)
+        shutil.copytree(before.path, there.path)
+        dying = DyingWriter(there)
+        steps = dying.append(last) if rolls else chain(dying.append(last), dying.check(), dying.append(b"x"))
+        done = all(next(steps, steps) is None for _ in range(kill_at))
+        more = [last] if dying.committed else []
+        if dying.count == len(wanted) + 2:
+            more = there.messages()[len(wanted) :]
+            assert more[0] == last
+        resumed(there, [*wanted, *more])
+        if not done:
+            break
+    assert 15 < kill_at < 100
 
 
 def test_killed_in_a_batch() -> None:
