@@ -86,16 +86,12 @@ def test_killed_at_each_store(rolls: bool) -> None:
         shutil.rmtree(there.path)
         shutil.copytree(before.path, there.path)
         dying = DyingWriter(there)
-        steps = dying.append(last) if rolls else chain(dying.append(last), dying.check(), dying.append(b"x"))
-        done = all(next(steps, steps) is None for _ in range(kill_at))
-        more = [last] if dying.committed else []
-        if dying.count == len(wanted) + 2:
-            more = there.messages()[len(wanted) :]
-            assert more[0] == last
-        resumed(there, [*wanted, *more])
-        if not done:
+        steps = chain(dying.append(last), dying.check())
+        goes_on = all(next(steps, steps) is None for _ in range(kill_at))
+        resumed(there, [*wanted, last] if dying.committed else wanted)
+        if not goes_on:
             break
-    assert 15 < kill_at < 100
+    assert 10 < kill_at < 100
 
 
 def test_killed_in_a_batch() -> None:
