@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -158,8 +156,8 @@ def test_names_and_slots(journal: Journal) -> None:
     assert [one.name for one in journal.stats().consumers] == ["d", "c"]
 
 
-def test_killed_consumer(journal: Journal) -> None:
-    child = Child(
+def test_killed_consumer(journal: Journal, child: Callable[..., Child]) -> None:
+    one = child(
         """
         from flyring import Journal
         journal = Journal.open("j")
@@ -173,11 +171,10 @@ def test_killed_consumer(journal: Journal) -> None:
         consumer.poll(handler)
         """
     )
-    assert child.line() == "there"
+    assert one.line() == "there"
     with pytest.raises(NoFreeSlotError):
         journal.consumer("c")
-    os.kill(child.process.pid, signal.SIGKILL)
-    child.process.wait()
+    one.kill()
     with journal.consumer("c") as consumer:  # what was consumed since the last store comes again
         assert consumer.number == 10
         assert [message.number for _ in range(990) if (message := consumer.take())] == [*range(10, 1000)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -53,8 +53,8 @@ def test_iteration_ends_when_the_writer_has_closed(journal: Journal) -> None:
         assert [bytes(message) for message in reader] == payloads(500)
 
 
-def test_wake_across_processes(journal: Journal) -> None:
-    child = Child(
+def test_wake_across_processes(journal: Journal, child: Callable[..., Child]) -> None:
+    one = child(
         """
         from flyring import Journal
         with Journal.open("j") as journal, journal.writer() as writer:
@@ -65,15 +65,14 @@ def test_wake_across_processes(journal: Journal) -> None:
             input()
         """
     )
-    assert child.line() == "ready"
+    assert one.line() == "ready"
     with journal.reader() as reader:
-        thread = threading.Timer(0.1, child.say)
+        thread = threading.Timer(0.1, one.say)
         thread.start()
         began = time.monotonic()
         assert reader.take(timeout=10) == b"hello"
         assert time.monotonic() - began < 5
-    child.say()
-    child.process.wait()
+    one.say()
 
 
 def test_asyncio(journal: Journal, writer: JournalWriter) -> None:
