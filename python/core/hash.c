@@ -87,7 +87,7 @@ static crc_function *crc_here = crc_by_tables; /* the fastest on this machine */
 
 #if defined(__x86_64__)
 #define CRC_TARGET __attribute__((target("sse4.2")))
-#define CRC_WORD(crc, word) (uint32_t) __builtin_ia32_crc32di((crc), (word))
+#define CRC_WORD(crc, word) (uint32_t)__builtin_ia32_crc32di((crc), (word))
 #define CRC_BYTE(crc, byte) __builtin_ia32_crc32qi((crc), (byte))
 #elif defined(__aarch64__)
 #include <sys/auxv.h>

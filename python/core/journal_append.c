@@ -42,8 +42,7 @@ PyObject *journal_refuse(JournalWriter *self)
 
 PyObject *journal_too_large(const JournalWriter *self, int64_t length)
 {
-    return raise_error("MessageTooLargeError", "(LLs)", (long long)length, (long long)journal_longest(self),
-                       "journal");
+    return raise_error("MessageTooLargeError", "(LLs)", (long long)length, (long long)journal_longest(self), "journal");
 }
 
 int64_t journal_clock(const JournalWriter *self)

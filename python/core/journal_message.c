@@ -63,15 +63,17 @@ static PyObject *message_repr(JournalMessage *self)
 static PyMemberDef members[] = {
     {"time", T_LONGLONG, offsetof(JournalMessage, time), READONLY,
      "when it was appended, in ns since 1970, or the time that its writer gave"},
-    {"number", T_LONGLONG, offsetof(JournalMessage, number), READONLY, "how many messages lie before it in the journal"},
+    {"number", T_LONGLONG, offsetof(JournalMessage, number), READONLY,
+     "how many messages lie before it in the journal"},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "One message of a journal: a ``flyring.Message`` with a time and a number (spec/api.md, Journal).\n\n"
-                "``position`` is where its record begins, by which a reader may begin with it later. ``ring`` is 0, and\n"
-                "the ``sender`` is not known. A message from ``poll`` is valid until its handler returns; one from\n"
-                "``take``, ``pop`` or ``peek`` owns its bytes."},
+    {Py_tp_doc,
+     "One message of a journal: a ``flyring.Message`` with a time and a number (spec/api.md, Journal).\n\n"
+     "``position`` is where its record begins, by which a reader may begin with it later. ``ring`` is 0, and\n"
+     "the ``sender`` is not known. A message from ``poll`` is valid until its handler returns; one from\n"
+     "``take``, ``pop`` or ``peek`` owns its bytes."},
     {Py_tp_dealloc, message_dealloc},
     {Py_tp_members, members},
     {Py_tp_repr, message_repr},

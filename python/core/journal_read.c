@@ -374,8 +374,8 @@ static PyObject *take_once(JournalReader *self, bool consumes)
         if (from == NULL)
             return NULL;
     }
-    JournalMessage *message = journal_message_new((Py_ssize_t)found.length, found.type, self->cursor, found.time,
-                                                  self->number, from);
+    JournalMessage *message =
+        journal_message_new((Py_ssize_t)found.length, found.type, self->cursor, found.time, self->number, from);
     if (message == NULL)
         return NULL;
     if (UNLIKELY(found.length >= LARGE_COPY))

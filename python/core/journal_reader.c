@@ -31,11 +31,12 @@ static PyObject *journal_reader_new(PyTypeObject *type, PyObject *args, PyObject
         PyErr_SetString(PyExc_ValueError, "not a boot id, or not a consumer's slot of a writable mapping");
         return NULL;
     }
-    geometry shape = {.publishers = 1, .control = HEADER_LENGTH, .capacity = ((JournalWalk *)walk)->window.size,
+    geometry shape = {.publishers = 1,
+                      .control = HEADER_LENGTH,
+                      .capacity = ((JournalWalk *)walk)->window.size,
                       .alignment = JOURNAL_UNIT}; /* the words that Reader uses lie where a channel's do */
-    JournalReader *self =
-        (JournalReader *)reader_new(type, &journal_reader_kind, control, control->writable ? control : NULL,
-                                    (File *)file, &shape, 1, strategy);
+    JournalReader *self = (JournalReader *)reader_new(
+        type, &journal_reader_kind, control, control->writable ? control : NULL, (File *)file, &shape, 1, strategy);
     if (self == NULL)
         return NULL;
     self->size = shape.capacity;
@@ -93,7 +94,8 @@ static PyObject *reader_prove(JournalReader *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "LL:_prove", &proven, &after))
         return NULL;
     const journal_window *window = &self->walk->window;
-    if (proven < self->cursor || after < proven || self->cursor < window->from || proven > window->segment + self->size) {
+    if (proven < self->cursor || after < proven || self->cursor < window->from ||
+        proven > window->segment + self->size) {
         PyErr_SetString(PyExc_ValueError, "not a part of the walk's span");
         return NULL;
     }
@@ -109,7 +111,8 @@ static PyObject *reader_map(JournalReader *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OLL:_map", &memory, &segment, &until))
         return NULL;
     if (memory != Py_None) {
-        if (!PyObject_TypeCheck(memory, memory_type) || !memory_covers((Memory *)memory, 0, HEADER_LENGTH + self->size)) {
+        if (!PyObject_TypeCheck(memory, memory_type) ||
+            !memory_covers((Memory *)memory, 0, HEADER_LENGTH + self->size)) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_TypeError, "a Memory");
             return NULL;
@@ -249,7 +252,8 @@ static PyGetSetDef getters[] = {
     {"number", (getter)get_number, NULL, "how many messages lie before that position", NULL},
     {"lost", (getter)get_lost, NULL,
      "how many messages it lost: they were trimmed before it read them, or skipped as damaged", NULL},
-    {"cuts", (getter)get_cuts, NULL, "how many places it passed where a power loss or a failed sync took the end", NULL},
+    {"cuts", (getter)get_cuts, NULL, "how many places it passed where a power loss or a failed sync took the end",
+     NULL},
     {"durable", (getter)get_durable, NULL, "whether it reads only what is synced", NULL},
     {"_span", (getter)get_span, NULL, NULL, NULL},
     {"_span_count", (getter)get_span_count, NULL, NULL, NULL},

@@ -56,7 +56,8 @@ bool journal_read_cut(const uint8_t *record, int64_t position, int64_t size, jou
     cut->next = word64(record + JOURNAL_CUT_NEXT);
     cut->reached = word64(record + JOURNAL_CUT_REACHED);
     cut->reason = word32(record + JOURNAL_CUT_REASON);
-    return cut->count >= 0 && cut->next > position && cut->next < MAX_POSITION && (cut->next & (size - 1)) == 0; /* 10 */
+    return cut->count >= 0 && cut->next > position && cut->next < MAX_POSITION &&
+           (cut->next & (size - 1)) == 0; /* 10 */
 }
 
 void journal_make_check(uint8_t *record, int64_t position, const journal_check *check)

@@ -113,8 +113,8 @@ static PyObject *walk_spans(JournalWalk *self, PyObject *number)
     Py_BEGIN_ALLOW_THREADS
     for (int i = 0; i < MOST_SPANS && result == SCAN_RIGHT; i++) {
         if (i != 0)
-            journal_scan_begin(&self->scan, self->scan.at + JOURNAL_CHECK_SIZE, self->scan.check.count,
-                               self->scan.time, false);
+            journal_scan_begin(&self->scan, self->scan.at + JOURNAL_CHECK_SIZE, self->scan.check.count, self->scan.time,
+                               false);
         result = journal_scan_on(&self->scan, &self->window, limit);
     }
     Py_END_ALLOW_THREADS
@@ -136,8 +136,7 @@ static PyObject *walk_judge(JournalWalk *self, PyObject *file)
     ssize_t got = pread(((File *)file)->fd, record, sizeof record, HEADER_LENGTH);
     if (got < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    scan_result result =
-        got == sizeof record ? journal_scan_judge(&self->scan, record, self->window.size) : SCAN_WRONG;
+    scan_result result = got == sizeof record ? journal_scan_judge(&self->scan, record, self->window.size) : SCAN_WRONG;
     return result_of(self, result);
 }
 

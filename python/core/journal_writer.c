@@ -226,7 +226,8 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getters[] = {
     {"position", (getter)get_position, NULL, "where the next record begins, in bytes since the journal's creation",
      NULL},
-    {"number", (getter)get_number, NULL, "how many messages the journal has had, those that were trimmed included", NULL},
+    {"number", (getter)get_number, NULL, "how many messages the journal has had, those that were trimmed included",
+     NULL},
     {"epoch", (getter)get_epoch, NULL, "how many owners the writer's slot has had, this one included", NULL},
     {"max_message_length", (getter)get_longest, NULL, "the longest payload in bytes", NULL},
     {"closed", (getter)get_closed, NULL, "True after ``close``, and in a forked child process", NULL},

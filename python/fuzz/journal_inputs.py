@@ -88,8 +88,8 @@ SEEDS = seeds()
 WORDS = [
     (getattr(layout, f"JOURNAL_CONTROL_{name}"), 8)
     for name in (
-        "CLAIMED", "PUBLISHED", "MESSAGES", "CHECKED", "READY", "SYNCED", "TRIMMED", "SYNC_EVERY", "MAX_AGE", "MAX_SIZE",
-        "BOOT_ID",
+        "CLAIMED", "PUBLISHED", "MESSAGES", "CHECKED", "READY", "SYNCED", "TRIMMED", "SYNC_EVERY", "MAX_AGE",
+        "MAX_SIZE", "BOOT_ID",
     )
 ] + [(getattr(layout, f"JOURNAL_CONTROL_{name}"), 4) for name in ("SUCCESSOR", "FAILED", "TRIM_CONSUMED")]  # fmt: skip
 CONSUMER = [(0, 8), (12, 4), (16, 4), (20, 4), (128, 8), (144, 8), (152, 8), (160, 8), (168, 4), (176, 8), (184, 8)]

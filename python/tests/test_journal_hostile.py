@@ -93,7 +93,7 @@ def test_random_bytes_in_a_segment(journal: Journal, writer: JournalWriter) -> N
             found: list[bytes] = []
             with contextlib.suppress(DamagedError, CorruptJournalError), journal.reader(skip_damaged=skip) as reader:
                 for _ in range(100):
-                    if reader.poll(lambda message: found.append(bytes(message))) == 0:
+                    if reader.poll(lambda message, found=found: found.append(bytes(message))) == 0:  # type: ignore[misc]
                         break
             assert set(found) <= wanted and len(set(found)) == len(found)
         with contextlib.suppress(DamagedError, CorruptJournalError, InvalidArgumentError):

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ import pytest
 from flyring import (
     Action,
     ClosedError,
-    CorruptJournalError,
     DamagedError,
     InvalidArgumentError,
     Journal,
@@ -207,7 +206,7 @@ def test_start_in_an_empty_journal() -> None:
 def spans(there: Folder) -> list[tuple[int, int]]:
     """The spans behind checks: (begin, position of the check that ends it)."""
     checks = [record.position for record in there.records() if record.type == -3]
-    return [(a + 64, b) for a, b in zip(checks, checks[1:], strict=False)]
+    return [(a + 64, b) for a, b in pairwise(checks)]
 
 
 def test_flipped_bit(journal: Journal, writer: JournalWriter) -> None:

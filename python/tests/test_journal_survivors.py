@@ -29,7 +29,7 @@ def stale(messages: int = 100) -> Folder:
     return Folder(journal.path)
 
 
-def resumed(there: Folder, wanted: list[bytes]) -> None:
+def resumed(there: Folder, wanted: list[bytes], more: int = 1200) -> None:
     """The next writer goes on, and all is there."""
     with Journal.open("j") as journal:
         reader = journal.reader()
@@ -38,8 +38,8 @@ def resumed(there: Folder, wanted: list[bytes]) -> None:
             assert there.word(PUBLISHED) == there.word(CLAIMED) == writer.position
             writer.append(b"next")
             assert there.messages() == [*wanted, b"next"]
-            writer.append_many(payloads(1200))
-        assert there.messages() == [*wanted, b"next", *payloads(1200)]
+            writer.append_many(payloads(more))
+        assert there.messages() == [*wanted, b"next", *payloads(more)]
         found: list[bytes] = []
         while reader.poll(lambda message: found.append(bytes(message))):
             pass
@@ -87,7 +87,7 @@ def test_killed_at_each_store(rolls: bool) -> None:
         dying = DyingWriter(there)
         steps = chain(dying.append(last), dying.check())
         goes_on = all(next(steps, steps) is None for _ in range(kill_at))
-        resumed(there, [*wanted, last] if dying.committed else wanted)
+        resumed(there, [*wanted, last] if dying.committed else wanted, 20)
         if not goes_on:
             break
     assert 10 < kill_at < 100

@@ -93,6 +93,8 @@ def test_wait_set(journal: Journal, writer: JournalWriter) -> None:
     with journal.reader() as reader:
         ready = WaitSet()
         ready.add(reader)
+        assert ready.wait(timeout=5) == [reader]  # the first check is there
+        assert reader.take() is None
         assert ready.wait(timeout=0.02) == []
         threading.Timer(0.05, writer.append, (b"x",)).start()
         assert ready.wait(timeout=5) == [reader]

@@ -919,9 +919,9 @@ class TableWait:
 class JournalMessage(Message):
     """One message of a journal: a ``flyring.Message`` with a time and a number (spec/api.md, Journal).
 
-    ``position`` is where its record begins, by which a reader may begin with it later. ``ring`` is 0, and the ``sender``
-    is not known. A message from ``poll`` is valid until its handler returns; one from ``take``, ``pop`` or ``peek`` owns
-    its bytes.
+    ``position`` is where its record begins, by which a reader may begin with it later. ``ring`` is 0, and the
+    ``sender`` is not known. A message from ``poll`` is valid until its handler returns; one from ``take``, ``pop`` or
+    ``peek`` owns its bytes.
     """
 
     @property
@@ -989,7 +989,7 @@ class JournalReader(Reader):
         lost: int,
         /,
     ) -> Self: ...
-    def poll(  # type: ignore[override]
+    def poll(
         self,
         handler: Callable[[JournalMessage], Action | None],
         limit: SupportsIndex = 256,
@@ -1002,8 +1002,8 @@ class JournalReader(Reader):
         None: no limit)."""
 
     def __next__(self) -> JournalMessage: ...
-    @property  # type: ignore[override]
-    def position(self) -> int:
+    @property
+    def position(self) -> int:  # type: ignore[override]
         """Where the next record lies that it has not read, in bytes since the journal's creation."""
 
     @property
@@ -1087,8 +1087,8 @@ class JournalWriter:
     @overload
     def claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message:
         """Returns a Claim: space for one message of ``length`` bytes, to be filled in place. ``claim(Message,
-        variable_length=0)`` returns a typed message. Its ``commit`` returns the message's position. At most one claim is
-        open: any other method that appends raises ViewAliveError until it has ended."""
+        variable_length=0)`` returns a typed message. Its ``commit`` returns the message's position. At most one claim
+        is open: any other method that appends raises ViewAliveError until it has ended."""
 
     @overload
     def claim(self, length: SupportsIndex, type: int = ...) -> Claim: ...

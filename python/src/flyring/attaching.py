@@ -49,8 +49,8 @@ def attached(
     any_file_system: bool,
     file_name: str = "",
 ) -> Made:
-    """Opens the file, checks it, and returns ``make(file, header, schema's bytes)``, which owns the file. ``file_name``:
-    that of the file in the folder ``path``, which may not lie on an overlay then."""
+    """Opens the file, checks it, and returns ``make(file, header, schema's bytes)``, which owns the file.
+    ``file_name``: that of the file in the folder ``path``, which may not lie on an overlay then."""
     if schema is not None:
         check_is_schema(schema)
     check_folder(path, create=False)

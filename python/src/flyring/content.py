@@ -60,7 +60,9 @@ class Options(TypedDict, total=False):
     """With False, objects made from this channel do not wake sleeping processes; see ``Channel.open`` (True)."""
 
 
-def check_schema(path: str, header: Header | TableHeader | JournalHeader, schema_id: int | None, min_schema_version: int) -> None:
+def check_schema(
+    path: str, header: Header | TableHeader | JournalHeader, schema_id: int | None, min_schema_version: int
+) -> None:
     """Checks the schema that ``open`` was asked for (spec/messages.md 2). ChannelDiffersError, InvalidArgumentError."""
     if not 0 <= min_schema_version <= 0xFFFF:
         raise InvalidArgumentError("min_schema_version", f"{min_schema_version!r} must be 0 to 65535")

@@ -198,7 +198,9 @@ class NeedsRecoveryError(FlyringError):
     def __init__(self, path: str, checked: bool) -> None:
         self.path = path
         if noun(path) == "journal":
-            super().__init__(f"the machine went down since the journal at {path} was written; take a writer: it recovers it")
+            super().__init__(
+                f"the machine went down since the journal at {path} was written; take a writer: it recovers it"
+            )
             return
         advice = (
             "its next writer checks and mends it: take a writer"
@@ -316,9 +318,7 @@ class BusyError(FlyringError):
 
     code = "busy"
 
-    def __init__(
-        self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False, in_use: str = ""
-    ) -> None:
+    def __init__(self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False, in_use: str = "") -> None:
         self.holder, self.outstanding = holder, outstanding
         if in_use:
             super().__init__(f"{in_use}; close it there first")

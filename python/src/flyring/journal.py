@@ -49,8 +49,8 @@ COMPARED = ("segment_size", "consumers", "content", "sync", "max_age", "max_size
 class Journal(Closing):
     """An attached journal: messages in files, in the order in which one writer appended them.
 
-    Made by ``create``, ``open``, ``open_or_create`` or ``wait_for``. The ``name`` argument of these methods is a name or
-    a path, as of a channel; a name stands for the folder ``<folder>/<name>.journal``.
+    Made by ``create``, ``open``, ``open_or_create`` or ``wait_for``. The ``name`` argument of these methods is a name
+    or a path, as of a channel; a name stands for the folder ``<folder>/<name>.journal``.
 
     Any number of processes read, from any place, also while it grows, and hold nobody back. One process at a time
     writes. A consumer has a name, by which it goes on where it stopped, also after a restart. A journal may be larger
@@ -242,7 +242,9 @@ class Journal(Closing):
 
     # What is made from a journal
 
-    def writer(self, name: str = "", *, helper: bool = True, ahead: int = 1, timeout: float | None = 0) -> JournalWriter:
+    def writer(
+        self, name: str = "", *, helper: bool = True, ahead: int = 1, timeout: float | None = 0
+    ) -> JournalWriter:
         """Takes the place of the writer, and holds it until its ``close``. Waits up to ``timeout`` seconds (0: does not
         wait; None: no limit) until it is free. Mends what a dead writer left, and recovers the journal after a power
         loss (``JournalWriter.recovery``).
@@ -307,9 +309,7 @@ class Journal(Closing):
 
     # Verbs
 
-    def push(
-        self, data: Bytes | MessageFlyweight, type: int | None = None, *, timeout: float | None = None
-    ) -> int:
+    def push(self, data: Bytes | MessageFlyweight, type: int | None = None, *, timeout: float | None = None) -> int:
         """Appends one message, for which it takes the place of the writer; waits up to ``timeout`` seconds (None: no
         limit) until that is free. Returns the message's position.
 
@@ -486,4 +486,3 @@ class Journal(Closing):
 def reopen(cls: type[Journal], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Journal:
     """Opens the journal again when it is unpickled."""
     return cls.open(path, any_file_system=any_file_system, read_only=read_only, wake=wake)
-

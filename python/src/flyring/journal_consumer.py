@@ -42,10 +42,10 @@ class JournalConsumer(JournalReader):
     """Consumes the messages of a journal in order, and goes on where it stopped, also after a restart. Made by
     ``Journal.consumer``.
 
-    A message is consumed when its handler has returned or raised, or when ``take`` or ``pop`` has returned it. The gate,
-    the position of the first message that was not consumed, is stored at the end of each poll, and within a poll after
-    each 64 KiB. If the process is killed, the next owner of the name gets again what was consumed since the last store;
-    after a power loss, what was consumed since the last ``sync``. Otherwise it is a JournalReader.
+    A message is consumed when its handler has returned or raised, or when ``take`` or ``pop`` has returned it. The
+    gate, the position of the first message that was not consumed, is stored at the end of each poll, and within a poll
+    after each 64 KiB. If the process is killed, the next owner of the name gets again what was consumed since the last
+    store; after a power loss, what was consumed since the last ``sync``. Otherwise it is a JournalReader.
 
     A journal with one consumer is a queue on the disk: ``Journal.push`` appends, ``pop`` takes the oldest message.
     """
@@ -129,8 +129,8 @@ class JournalConsumer(JournalReader):
 
 
 def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tuple[int, int, Place, int]:
-    """Takes the slot of a name, or the first free one. Returns the slot, its epoch, where the consumer goes on, and what
-    it has lost.
+    """Takes the slot of a name, or the first free one. Returns the slot, its epoch, where the consumer goes on, and
+    what it has lost.
 
     NoFreeSlotError, NeedsRecoveryError, CorruptJournalError, InvalidArgumentError (start), IoError.
     """
@@ -143,7 +143,9 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tupl
             if not files.is_of_this_boot():
                 raise NeedsRecoveryError(files.path, True)
             known = find_consumer(files, name)
-            slots = [known] if known is not None else [k for k in range(files.header.consumers) if not is_kept(files, k)]
+            slots = (
+                [known] if known is not None else [k for k in range(files.header.consumers) if not is_kept(files, k)]
+            )
             for slot in slots:
                 if try_lock(lock, files, slot):
                     try:

@@ -45,7 +45,8 @@ class JournalOptions(TypedDict, total=False):
     trim_consumed: bool
     """Segments that all consumers have consumed are removed (False)."""
     schema: str | Schema
-    """The schema of the messages: text in UTF-8, or a ``flyring.sbe.Schema``, which also gives id and version (none)."""
+    """The schema of the messages: text in UTF-8, or a ``flyring.sbe.Schema``, which also gives the id and version
+    (none)."""
     schema_id: int
     """0 to 65535 (0). Not together with a ``Schema``."""
     schema_version: int

@@ -12,7 +12,7 @@ from ._core import JournalWalk, crc32c
 from .errors import CorruptJournalError
 from .journal_file import CONTROL, UNIT, JournalFiles
 from .journal_gate import NOT_KNOWN, Gate, kept_gates, store_gate
-from .journal_resume import Ready, JournalRecovery
+from .journal_resume import JournalRecovery, Ready
 from .journal_segment import (
     CUT,
     END,

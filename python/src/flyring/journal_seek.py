@@ -160,9 +160,7 @@ def oldest(files: JournalFiles, walk: JournalWalk) -> Place:
             raise CorruptJournalError(trimmed, "trimmed is there, but no check")
 
 
-def at_position(
-    files: JournalFiles, walk: JournalWalk, position: int, limit: int, end: Callable[[], Place]
-) -> Place:
+def at_position(files: JournalFiles, walk: JournalWalk, position: int, limit: int, end: Callable[[], Place]) -> Place:
     if position % UNIT:
         raise InvalidArgumentError("start", f"position {position} is not a multiple of {UNIT}")
     if position > limit:

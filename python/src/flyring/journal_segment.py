@@ -233,4 +233,3 @@ def remove_segment(files: JournalFiles, position: int) -> int:
 def make_first_segment(files: JournalFiles) -> None:
     """Makes segment 0 of a new journal with its first check (spec/journal.md 2, create)."""
     prepare(files, 0, JournalWalk.make_check(0, 0, 0), locked=True)
-

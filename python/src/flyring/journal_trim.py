@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from . import layout
 from ._core import File, JournalWalk
 from .errors import NeedsRecoveryError
@@ -54,7 +56,7 @@ def age_limit(files: JournalFiles, before: int) -> int:
     """The first segment whose successor's first check has a time that is not before ``before`` (ns since 1970)."""
     walk = JournalWalk(files.size)
     places = [p for p in files.positions() if p >= files.trimmed]
-    for position, successor in zip(places, places[1:], strict=False):
+    for position, successor in pairwise(places):
         first = first_record(files, successor, walk)
         if first is None or first.next or first.time == 0 or first.time >= before:
             return position

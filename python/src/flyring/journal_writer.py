@@ -15,7 +15,7 @@ from .errors import CorruptJournalError, IoError, NoSuchChannelError
 from .journal_file import CONTROL, SLOT, SLOT_LOCK, JournalFiles, no_free_writer
 from .journal_helper import Helper
 from .journal_recover import Progress, recover
-from .journal_resume import Ready, JournalRecovery, prove_from, resume
+from .journal_resume import JournalRecovery, Ready, prove_from, resume
 from .journal_segment import map_segment, prepare
 from .journal_sync import make_durable, note_failed, write_again
 from .slots import change_slot

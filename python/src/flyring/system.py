@@ -244,9 +244,7 @@ def reserve(file: File, length: int, path: str) -> None:
         raise failed("posix_fallocate", error, path) from error
 
 
-def check_file_system(
-    file: File, path: str, any_file_system: bool, read_only: bool, overlay: bool = True
-) -> None:
+def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool, overlay: bool = True) -> None:
     """Checks that a channel may lie on this file system (spec/channel.md 3.1). UnsuitableFileSystemError."""
     if any_file_system:
         return
