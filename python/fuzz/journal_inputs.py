@@ -138,7 +138,7 @@ def change(random: Random, found: Files) -> None:
                 del found[name]
             else:
                 length, data = found[name]
-                found[name] = random.choice((0, 100, CONTROL, length - 1, length + 1)), data
+                found[name] = random.choice((0, 100, CONTROL, max(0, length - 1), length + 1)), data
         case _ if segments:  # a cut that is right by its own crc
             _, data = found[random.choice(segments)]
             base = struct.unpack_from("<q", data, 32)[0] if len(data) > 40 else 0

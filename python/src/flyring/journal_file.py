@@ -280,13 +280,11 @@ def unlink_journal(path: str, identity: Identity) -> None:
         if page[:8] != JOURNAL_MAGIC:
             raise NotAChannelError(path, "it does not begin with the magic; nothing was removed")
         lock = new_lock(file, path)
+        memory = words_of(file, path)
         if not lock.try_lock(SLOT_LOCK):
-            with contextlib.suppress(OSError, ValueError):
-                memory = Memory(file, CONTROL + layout.JOURNAL_CONTROL_CONSUMERS, True, path)
             raise no_free_writer(path, memory)
         with control_lock(lock, path):
-            with contextlib.suppress(OSError, ValueError, FlyringError):  # a damaged file is removed all the same
-                memory = Memory(file, CONTROL + layout.JOURNAL_CONTROL_CONSUMERS, True, path)
+            if memory is not None:
                 memory.store32(CONTROL + layout.JOURNAL_CONTROL_SUCCESSOR, layout.SUCCESSOR_UNLINKED)
             os.unlink(control)
             if memory is not None:
@@ -310,6 +308,15 @@ def unlink_journal(path: str, identity: Identity) -> None:
         if memory is not None:
             memory.close()
         file.close()
+
+
+def words_of(file: File, path: str) -> Memory | None:
+    """Maps the words of a control file; None if the file is damaged, which must not be mapped."""
+    with contextlib.suppress(OSError, FlyringError):
+        page = os.pread(file.fileno(), layout.HEADER_LENGTH, 0)
+        JournalHeader.parse(page, os.fstat(file.fileno()).st_size, path)
+        return Memory(file, CONTROL + layout.JOURNAL_CONTROL_CONSUMERS, True, path)
+    return None
 
 
 def no_free_writer(path: str, memory: Memory | None) -> NoFreeSlotError:
