@@ -156,6 +156,9 @@ def test_gates(folder: Path) -> None:
         writer.close(sync=False)
     with reopened() as journal:
         with journal.writer(helper=False) as writer:
+            assert writer.recovery is not None
+            gates = {one.name: (one.position, one.behind) for one in journal.stats().consumers}
+            assert gates["b"] == (writer.recovery.next, 0) and gates["a"][1] == 40
             writer.append(b"x")
         with journal.consumer("a") as a, journal.consumer("b") as b:
             assert (a.number, a.lost) == (60, 0)

@@ -38,6 +38,8 @@ def resumed(there: Folder, wanted: list[bytes], more: int = 1200) -> None:
             assert there.word(PUBLISHED) == there.word(CLAIMED) == writer.position
             writer.append(b"next")
             assert there.messages() == [*wanted, b"next"]
+            with journal.reader("newest") as tail:  # what a dead writer claimed is zero
+                assert tail.take() is None
             writer.append_many(payloads(more))
         assert there.messages() == [*wanted, b"next", *payloads(more)]
         found: list[bytes] = []
