@@ -340,7 +340,7 @@ inline constexpr std::uint64_t TABLE_BODY_CRC = 12;
 inline constexpr std::uint64_t TABLE_BODY_VALUE = 16;
 
 // [journal]
-inline constexpr std::uint64_t JOURNAL_MAGIC = 0x004c4e524a594c46;               // 464c594a524e4c00, read as a word
+inline constexpr std::uint64_t JOURNAL_MAGIC = 0x004c4e524a594c46;  // 464c594a524e4c00, read as a word
 inline constexpr std::uint64_t JOURNAL_SEGMENT_MAGIC_WORD = 0x004d474553594c46;  // 464c595345474d00, read as a word
 inline constexpr std::uint64_t JOURNAL_CONTENT_MESSAGES = 0;
 inline constexpr std::uint64_t JOURNAL_CONTENT_RECORDING = 1;
