@@ -106,6 +106,12 @@ bool writer_may_change(TableWriter *self)
     return false;
 }
 
+static PyObject *writer_check_change(TableWriter *self, PyObject *unused)
+{
+    (void)unused;
+    return writer_may_change(self) ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *put(TableWriter *self, PyObject *object, PyObject *given, int64_t expected)
 {
     given_key key;
@@ -248,6 +254,7 @@ static PyMethodDef methods[] = {
      "version, or 0 if it put nothing."},
     {"remove", (PyCFunction)writer_remove, METH_O,
      "remove($self, key, /)\n--\n\nRemoves a key. Returns whether it was there."},
+    {"_check_change", (PyCFunction)writer_check_change, METH_NOARGS, NULL},
     {"_clear", (PyCFunction)writer_clear, METH_O, NULL},
     {"_take", (PyCFunction)writer_take, METH_O, NULL},
     {"_move", (PyCFunction)writer_move, METH_O, NULL},

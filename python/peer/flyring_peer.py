@@ -19,24 +19,21 @@ from uuid import UUID
 
 import flyring
 from flyring import (
-    Action,
     BackPressuredError,
     BusyError,
     Channel,
-    ClosedError,
-    Counter,
     FlyringError,
     Holder,
-    Job,
     LossySubscriber,
     Message,
     Publisher,
     Subscriber,
-    Worker,
 )
 from flyring._identity import Identity
+from flyring_counters import Counters
+from flyring_jobs import Jobs
 from flyring_service import BadRequestError, RefusedError, Services
-from flyring_stream import Stream, StreamMismatchError, Verifier, die
+from flyring_stream import Stream, StreamMismatchError, Verifier, described, die
 from flyring_table import Tables
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
@@ -79,24 +76,6 @@ class Idle:
         self.turns = 0
 
 
-def described(message: Message) -> dict[str, Any]:
-    return {
-        "data": bytes(message).hex(),
-        "type": message.type,
-        "ring": message.ring,
-        "position": message.position,
-        "sender": {"name": message.sender.name, "epoch": message.sender.epoch},
-    }
-
-
-def described_job(job: Job) -> dict[str, Any]:
-    return described(job) | {"attempts": job.attempts, "repeat": job.repeat}
-
-
-class ThrownError(Exception):
-    """The exception that the handler of poll_jobs raises."""
-
-
 def settle() -> None:
     """Runs a few instructions, so that a signal during an exception in the binding is handled here at the latest."""
 
@@ -116,16 +95,15 @@ def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request)
     return wait == "block"
 
 
-class Peer(Services, Tables):
+class Peer(Services, Tables, Jobs, Counters):
     def __init__(self) -> None:
+        Jobs.__init__(self)
         Services.__init__(self)
         Tables.__init__(self)
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[str, Publisher] = {}
         self.subscribers: dict[str, Subscriber | LossySubscriber] = {}
         self.claims: dict[str, flyring.Claim] = {}
-        self.workers: dict[str, Worker] = {}
-        self.jobs: dict[str, Job] = {}
         self.meshes: dict[str, flyring.Mesh] = {}
         self.ops: dict[str, Callable[[Request], Answer]] = {
             name.removeprefix("op_"): getattr(self, name) for name in dir(self) if name.startswith("op_")
@@ -322,61 +300,6 @@ class Peer(Services, Tables):
             raise BadRequestError("a lossy subscriber has no slot to forget")
         subscriber.forget()
         return {}
-
-    # Jobs
-
-    def op_worker(self, request: Request) -> Answer:
-        worker = self.channels[request["channel"]].worker(request.get("name") or "", timeout=request.get("timeout", 0))
-        self.workers[request["worker"]] = worker
-        self.jobs.pop(request["worker"], None)
-        return {"slot": worker.slot, "epoch": worker.epoch}
-
-    def op_take_job(self, request: Request) -> Answer:
-        job = self.workers[request["worker"]].take(request.get("timeout", 0))
-        if job is None:
-            return {"job": None}
-        self.jobs[request["worker"]] = job
-        return {"job": described_job(job)}
-
-    def _job_of(self, request: Request) -> Job:
-        if (job := self.jobs.get(request["worker"])) is None:
-            raise ClosedError("job", detail="the worker has none in hand")
-        return job
-
-    def op_done(self, request: Request) -> Answer:
-        self._job_of(request).done()
-        del self.jobs[request["worker"]]
-        return {}
-
-    def op_release(self, request: Request) -> Answer:
-        released = self._job_of(request).release()
-        del self.jobs[request["worker"]]
-        return {"released": released}
-
-    def op_poll_jobs(self, request: Request) -> Answer:
-        jobs: list[dict[str, Any]] = []
-        action = request.get("action", "CONTINUE")
-        if action not in ("CONTINUE", "BREAK", "ABORT", "throw"):
-            raise BadRequestError(f"action: {action}")
-
-        def handler(job: Job) -> Action | None:
-            jobs.append(described_job(job))
-            if action == "throw":
-                raise ThrownError
-            return Action[action]
-
-        try:
-            self.workers[request["worker"]].poll(handler, request["limit"], request.get("timeout", 0))
-        except ThrownError:
-            return {"jobs": jobs, "threw": True}
-        return {"jobs": jobs}
-
-    def op_drain(self, request: Request) -> Answer:
-        self.workers[request["worker"]].drain()
-        return {}
-
-    def op_jobs_ended(self, request: Request) -> Answer:
-        return {"ended": self.workers[request["worker"]].ended}
 
     # Publishing
 
@@ -585,66 +508,6 @@ class Peer(Services, Tables):
             if not first:
                 publisher.send(PING.pack(number, clock()), PING_TYPE, seconds)
         return {"count": count, "seconds": (clock() - start) / 1e9, "longest": longest, "late": late}
-
-    # Counters
-
-    def _counter(self, request: Request) -> Counter:
-        return self.channels[request["channel"]].counters().counter(request["counter"])
-
-    def op_counter_allocate(self, request: Request) -> Answer:
-        counters = self.channels[request["channel"]].counters()
-        key = bytes.fromhex(request.get("key", ""))
-        return {"counter": counters.allocate(request["label"], request.get("type_id", 0), key).id}
-
-    def op_counter_find(self, request: Request) -> Answer:
-        counter = self.channels[request["channel"]].counters().find(request["label"])
-        return {"counter": None if counter is None else counter.id}
-
-    def op_counter_get(self, request: Request) -> Answer:
-        counter = self._counter(request)
-        order = request.get("order", "plain")
-        if order not in ("plain", "volatile"):
-            raise BadRequestError(f"order: {order}")
-        return {"value": counter.get() if order == "plain" else counter.get_volatile()}
-
-    def op_counter_set(self, request: Request) -> Answer:
-        counter, value = self._counter(request), request["value"]
-        setters = {"plain": counter.set, "volatile": counter.set_volatile, "release": counter.set_release}
-        order = request.get("order", "plain")
-        if order not in setters:
-            raise BadRequestError(f"order: {order}")
-        setters[order](value)
-        return {"value": value}
-
-    def op_counter_add(self, request: Request) -> Answer:
-        counter, delta = self._counter(request), request["delta"]
-        value = counter.get_volatile()
-        for _ in range(request.get("times", 1)):
-            value = counter.get_and_add(delta) + delta
-        return {"value": (value + 2**63) % 2**64 - 2**63}
-
-    def op_counter_cas_loop(self, request: Request) -> Answer:
-        counter, failed = self._counter(request), 0
-        for _ in range(request["times"]):
-            while True:
-                value = counter.get_volatile()
-                if counter.compare_and_set(value, value + 1):
-                    break
-                failed += 1
-        return {"failed": failed}
-
-    def op_counter_free(self, request: Request) -> Answer:
-        self._counter(request).free()
-        return {}
-
-    def op_counters(self, request: Request) -> Answer:
-        counters = self.channels[request["channel"]].counters()
-        return {
-            "counters": [
-                {"id": c.id, "label": c.label, "type_id": c.type_id, "key": c.key.hex(), "value": c.get_volatile()}
-                for c in counters
-            ]
-        }
 
 
 def ping_time(message: Message, number: int) -> int:

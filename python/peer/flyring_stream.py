@@ -210,3 +210,13 @@ class Verifier:
             str(ring): {"first": stream.first, "next": stream.next, "seen": stream.seen, "lost": stream.lost}
             for ring, stream in self.streams.items()
         }
+
+
+def described(message: Message) -> dict[str, Any]:
+    return {
+        "data": bytes(message).hex(),
+        "type": message.type,
+        "ring": message.ring,
+        "position": message.position,
+        "sender": {"name": message.sender.name, "epoch": message.sender.epoch},
+    }
