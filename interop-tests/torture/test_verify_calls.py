@@ -134,6 +134,21 @@ def first_leaves(answers=False):
     return told
 
 
+def three_servers(second=0, third=1):
+    """Returns the at-least-once story in which server 1 closes properly, with call 0 in hand and call 1 answered.
+    Server 2 is given call `second`, which is at the gate, and closes. Server 3 is given call `third`, and 2."""
+    told = first_leaves()
+    told["second"][1:] = [given(second, 72, 1), [Kind.LEFT, 0, 0, 0, 73 * MS]]
+    told["third"] = [
+        [Kind.SEATED, 0, 3, 75 * MS, 74 * MS],
+        given(third, 76, 1),
+        given(2, 77),
+        [Kind.LEFT, 0, 1, 0, 800 * MS],
+    ]
+    told["caller"][6] = ended(2, 78, server=3)
+    return told
+
+
 def first_expires(timeout=20):
     """Returns the at-least-once story in which server 1 closes properly, with call 0 in hand, whose time is over before
     server 2 comes. So server 2 is given call 1, and not call 0."""
@@ -193,6 +208,7 @@ LEAST_FAULTS = {
     "to one server twice": ("twice", least("second", 3, given(2, 74), given(2, 75, 1))),
     "answered by one that left in order, and again": ("twice", first_leaves(answers=True)),
     "the same behind a call whose time is not over": ("twice", first_expires(timeout=2000)),
+    "the gate goes back": ("twice", three_servers(second=1, third=0)),
 }
 
 
@@ -211,6 +227,9 @@ def run():
     right = judge(first_expires(), least=True)
     if right.failures:
         failed.append(f"what is behind a request that expired in hand is repeated, but: {dict(right.failures)}")
+    right = judge(three_servers(), least=True)
+    if right.failures:
+        failed.append(f"the second of three servers leaves after the request at the gate, but: {dict(right.failures)}")
     told = story()
     told["first"] = told["first"] + [[Kind.LEFT, 0, 0, 0, 50 * MS]]
     right = judge(told)
@@ -223,7 +242,7 @@ def run():
                 failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 5 + len(FAULTS) + len(LEAST_FAULTS) - len(failed), len(failed)
+    return 6 + len(FAULTS) + len(LEAST_FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

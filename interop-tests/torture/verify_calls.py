@@ -298,9 +298,12 @@ class Service:
                 self.fail("twice", one.seat.life, f"{key} was given to the same server twice")
             elif not one.repeat:
                 self.fail("repeat", one.seat.life, f"{key} was given to {before.seat.life.name}, and does not say so")
-            first = self.first_of(one)
-            again = before.seat.how == "left" and self.was_answered_by(first, before)
-            if again and not self.expired_in_hand(first, one, before):
+            first = self.first_after(before, one)
+            again = before.seat.how == "left" and self.was_answered_by(first.key, before)
+            if first.key[2] > key[2]:
+                text = f"{key} was given to {before.seat.life.name}, and a server after it began behind it"
+                self.fail("twice", one.seat.life, text)
+            elif again and not self.expired_in_hand(first, before):
                 self.fail("twice", one.seat.life, f"{key} was answered by {before.seat.life.name}, which left in order")
 
     def unfinished_before(self, one):
@@ -311,10 +314,13 @@ class Service:
             e.begin < one.time for e in self.evictions[0]
         )
 
-    def first_of(self, one):
-        """Returns the first request of this client that the server got, at the gate; those behind it are repeats,
-        too."""
-        return next(other.key for other in one.seat.requests if other.key[:2] == one.key[:2])
+    def first_after(self, before, one):
+        """Returns the first request of this client that a server got after the server of `before`, up to the server of
+        `one`. It was at the gate that the server of `before` left. Those behind it are repeats, too, also at a third
+        server if the second one leaves after the first request."""
+        later = [seat for seat in self.servers if before.seat.epoch < seat.epoch <= one.seat.epoch]
+        requests = [each for seat in later for each in seat.requests if each.key[:2] == one.key[:2]]
+        return min(requests, key=lambda each: (each.seat.epoch, each.time), default=one)
 
     def was_answered_by(self, key, before):
         call = self.calls.get(key)
@@ -322,14 +328,15 @@ class Service:
             call and call.ends and call.ends[0].server == before.seat.epoch and call.ends[0].time < before.seat.end
         )
 
-    def expired_in_hand(self, key, one, before):
-        """Returns whether a request in front of `key` may have been in hand when its server left, and at the gate of
+    def expired_in_hand(self, first, before):
+        """Returns whether a request in front of `first` may have been in hand when its server left, and at the gate of
         the next one, which answered *expired* and gave it to no handler (service.md 5, poll 5)."""
+        key = first.key
         requests = [other.key for other in before.seat.requests if other.key[:2] == key[:2] and other.key[2] < key[2]]
         calls = [self.calls[each] for each in requests[-MOST_REQUESTS:] if each in self.calls]
         return any(
             call.timeout
-            and call.begin + call.timeout <= one.time
+            and call.begin + call.timeout <= first.time
             and all(end.how not in (End.ANSWER, End.SERVICE_ERROR) for end in call.ends)
             for call in calls
         )
