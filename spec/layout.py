@@ -4,7 +4,7 @@
 
 layout.py           write them all
 layout.py --check   compare them with the existing files, the fields with each other, and with the tables of
-                    channel.md and table.md; exit status 1 and one line per difference"""
+                    channel.md, table.md and journal.md; exit status 1 and one line per difference"""
 
 from __future__ import annotations
 
@@ -38,6 +38,14 @@ LENGTHS = {  # the number of bytes that the fields of a table may use
     "table_control": LAYOUT["table_control"]["slot"],
     "table_cell": LAYOUT["table_cell"]["key"],
     "table_body": LAYOUT["table_body"]["value"],
+    "journal_header": LAYOUT["constants"]["header_length"],
+    "journal_control": LAYOUT["journal_control"]["slot"],
+    "journal_consumer": LAYOUT["journal_consumer"]["size"],
+    "journal_pair": LAYOUT["journal_pair"]["size"],
+    "journal_segment": LAYOUT["constants"]["header_length"],
+    "journal_record": LAYOUT["journal_record"]["payload"],
+    "journal_check": LAYOUT["journal_check"]["size"],
+    "journal_cut": LAYOUT["journal_cut"]["size"],
 }
 
 
@@ -120,8 +128,10 @@ def cpp_type(value: Value) -> str:
                 return name
     if value.table == "counter_metadata" and value.key.startswith("state_"):
         return "int32_t"
-    if value.table == "table" and value.key == "removed":
+    if (value.table, value.key) in {("table", "removed"), ("journal", "type_check"), ("journal", "type_cut")}:
         return "int32_t"
+    if (value.table, value.key) in {("journal", "sync_never"), ("journal", "sync_each")}:
+        return "int64_t"
     if value.table == "reply" and value.key.startswith(("status_", "flag_")):
         return "int32_t"
     return "uint64_t"
@@ -140,11 +150,15 @@ def cpp() -> str:
         "// Every constant and byte offset of the channel file.",
         "namespace flyring::layout {",
     ]
+    numbers = {v.name for values in tables().values() for v in values if not isinstance(v.value, str)}
     for table, values in tables().items():
         lines += ["", f"// [{table}]"]
         for value in values:
             if isinstance(value.value, str):
-                number = f"std::uint64_t {value.name.removesuffix('_HEX')} = {magic(value.value)};  // {value.value}, read as a word"
+                name = value.name.removesuffix("_HEX")
+                if name in numbers:
+                    name += "_WORD"
+                number = f"std::uint64_t {name} = {magic(value.value)};  // {value.value}, read as a word"
             else:
                 number = f"std::{cpp_type(value)} {value.name} = {value.value};"
             lines.append(f"inline constexpr {number}")
@@ -270,6 +284,12 @@ DOCUMENTED = {
     ("table.md", "2.2"): "table_control",
     ("table.md", "2.3"): "table_cell",
     ("table.md", "2.3.1"): "table_body",
+    ("journal.md", "2.1"): "journal_header",
+    ("journal.md", "2.2"): "journal_control",
+    ("journal.md", "2.2.1"): "journal_consumer",
+    ("journal.md", "2.3"): "journal_segment",
+    ("journal.md", "3.2"): "journal_check",
+    ("journal.md", "7.1"): "journal_cut",
 }
 NO_FIELDS = {"payload", "key", "value"}  # rows with a variable length
 

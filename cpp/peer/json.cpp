@@ -87,6 +87,12 @@ Json carried(const flyring::FlyringError& error) {
     if (const auto* e = dynamic_cast<const CorruptTable*>(&error)) {
         return {{"cell", e->cell()}, {"reason", e->reason()}};
     }
+    if (const auto* e = dynamic_cast<const CorruptJournal*>(&error)) {
+        return {{"position", e->position()}, {"reason", e->reason()}};
+    }
+    if (const auto* e = dynamic_cast<const Damaged*>(&error)) {
+        return {{"from", e->from()}, {"to", e->to()}, {"messages", e->messages()}};
+    }
     if (const auto* e = dynamic_cast<const NeedsRecovery*>(&error)) return {{"path", e->path()}};
     if (const auto* e = dynamic_cast<const NoSpace*>(&error)) return {{"needed", e->needed()}, {"free", e->free()}};
     if (const auto* e = dynamic_cast<const UnsuitableFileSystem*>(&error)) {

@@ -2,6 +2,8 @@
 #include <chrono>
 
 #include "allocations.hpp"
+#include "faults.hpp"
+#include "journals.hpp"
 #include "support.hpp"
 
 // Sending and receiving a message allocates nothing. If a sanitizer has replaced malloc, these tests report that they
@@ -139,6 +141,26 @@ TEST_F(Allocation, reads_and_changes_of_a_table_allocate_nothing) {
     table.put(5, value);
     EXPECT_EQ(support::allocations() - before, 0);
     EXPECT_EQ(read, 3U * 48 * 100'000);
+}
+
+TEST_F(Allocation, appends_to_a_journal_and_polls_of_its_end_allocate_nothing_and_read_the_clock_once) {
+    flyring::Journal journal = flyring::Journal::create("j", journals::options(1 << 24));
+    flyring::JournalWriter writer = journals::writer(journal);
+    flyring::JournalReader reader = journal.reader();
+    flyring::JournalConsumer consumer = journal.consumer("c");
+    std::int64_t sum = 0;
+    const auto round = [&](std::int64_t value) {
+        writer.append(flyring::bytes_of(value));
+        reader.poll([&](const flyring::JournalMessage& message) { sum += message.as<std::int64_t>(); });
+        consumer.poll([&](const flyring::JournalMessage& message) { sum += message.as<std::int64_t>(); });
+    };
+    round(1);
+    const long before = support::allocations();
+    const long clocks = faults::clock_reads();
+    for (std::int64_t value = 0; value < 100'000; ++value) round(value);
+    EXPECT_EQ(support::allocations() - before, 0);
+    EXPECT_EQ(faults::clock_reads() - clocks, 100'000);
+    EXPECT_EQ(sum, 2 * (1 + 99'999LL * 100'000 / 2));
 }
 
 }  // namespace

@@ -138,6 +138,14 @@ int posix_fallocate(int fd, off_t offset, off_t length) {
     return fails({"posix_fallocate"}) ? errno : REAL(posix_fallocate)(fd, offset, length);
 }
 
+int fsync(int fd) {
+    return fails({"fsync"}) ? -1 : REAL(fsync)(fd);
+}
+
+int fdatasync(int fd) {
+    return fails({"fdatasync"}) ? -1 : REAL(fdatasync)(fd);
+}
+
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
     return fails({"linkat"}) ? -1 : REAL(linkat)(from_folder, from, to_folder, to, flags);
 }

@@ -24,8 +24,11 @@ TEST(Layout, every_value_of_layout_toml_is_in_the_header_and_nothing_else_is) {
     std::map<std::string, std::string> header = read_header();
     ASSERT_EQ(header["MAGIC"], "0x00474e4952594c46");
     ASSERT_EQ(header["TABLE_MAGIC"], "0x004c424154594c46");
-    header.erase("MAGIC");
-    header.erase("TABLE_MAGIC");
+    ASSERT_EQ(header["JOURNAL_MAGIC"], "0x004c4e524a594c46");
+    ASSERT_EQ(header["JOURNAL_SEGMENT_MAGIC_WORD"], "0x004d474553594c46");
+    for (const char* magic : {"MAGIC", "TABLE_MAGIC", "JOURNAL_MAGIC", "JOURNAL_SEGMENT_MAGIC_WORD"}) {
+        header.erase(magic);
+    }
     std::map<std::string, std::string> spec;
     for (const support::Table& table : support::read_layout()) {
         if (table.name == "flip" || table.name == "bad_field" || table.name == "table_bad_field") continue;
@@ -37,8 +40,11 @@ TEST(Layout, every_value_of_layout_toml_is_in_the_header_and_nothing_else_is) {
     }
     ASSERT_EQ(spec["MAGIC_HEX"], "464c5952494e4700");
     ASSERT_EQ(spec["TABLE_MAGIC_HEX"], "464c595441424c00");
-    spec.erase("MAGIC_HEX");
-    spec.erase("TABLE_MAGIC_HEX");
+    ASSERT_EQ(spec["JOURNAL_MAGIC_HEX"], "464c594a524e4c00");
+    ASSERT_EQ(spec["JOURNAL_SEGMENT_MAGIC_HEX"], "464c595345474d00");
+    for (const char* magic : {"MAGIC_HEX", "TABLE_MAGIC_HEX", "JOURNAL_MAGIC_HEX", "JOURNAL_SEGMENT_MAGIC_HEX"}) {
+        spec.erase(magic);
+    }
     EXPECT_GT(spec.size(), 100U);
     EXPECT_EQ(header, spec);
 }

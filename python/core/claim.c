@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: space in the ring, which is filled in place through the buffer protocol, then committed or aborted. */
 #include "arguments.h"
-#include "publisher.h"
+#include "journal_writer.h"
 
 PyTypeObject *claim_type;
 
-Claim *claim_new(Publisher *publisher, Py_ssize_t length)
+Claim *claim_new(Publisher *publisher, JournalWriter *journal, Py_ssize_t length)
 {
     Claim *self = PyObject_New(Claim, claim_type);
     if (self == NULL)
         return NULL;
-    self->publisher = (Publisher *)Py_NewRef((PyObject *)publisher);
+    self->publisher = (Publisher *)Py_XNewRef((PyObject *)publisher);
+    self->journal = (JournalWriter *)Py_XNewRef((PyObject *)journal);
     self->data = NULL;
     self->length = length;
     self->exports = 0;
     return self;
+}
+
+bool claim_is_forked(const Claim *self)
+{
+    return self->publisher != NULL ? self->publisher->forked : self->journal->forked;
 }
 
 PyObject *publisher_close_claim(Publisher *self, bool commit)
@@ -55,9 +61,9 @@ void publisher_drop_claim(Publisher *self)
 
 static int claim_get_buffer(Claim *self, Py_buffer *view, int flags)
 {
-    if (self->data == NULL || self->publisher->forked) {
+    if (self->data == NULL || claim_is_forked(self)) {
         view->obj = NULL;
-        raise_error("ClosedError", "(si)", "claim", (int)self->publisher->forked);
+        raise_error("ClosedError", "(si)", "claim", (int)claim_is_forked(self));
         return -1;
     }
     if (PyBuffer_FillInfo(view, (PyObject *)self, self->data, self->length, 0, flags) < 0)
@@ -76,11 +82,12 @@ PyObject *claim_close(Claim *self, bool commit)
 {
     if (self->data == NULL)
         return raise_error("ClosedError", "(s)", "claim");
-    if (self->exports != 0 && !self->publisher->forked)
+    if (self->exports != 0 && !claim_is_forked(self))
         return raise_error(
             "ViewAliveError", "(s)",
             "a memoryview or array of this claim is still alive; release it first (the claim stays open)");
-    return publisher_close_claim(self->publisher, commit);
+    return self->publisher != NULL ? publisher_close_claim(self->publisher, commit)
+                                   : journal_close_claim(self->journal, commit);
 }
 
 static PyObject *claim_commit(Claim *self, PyObject *ignored)
@@ -117,10 +124,14 @@ void claim_drop(Claim *self)
     if (self->data != NULL) { /* there are no exports, because each holds a reference */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
-        publisher_drop_claim(self->publisher);
+        if (self->publisher != NULL)
+            publisher_drop_claim(self->publisher);
+        else
+            journal_drop_claim(self->journal);
         PyErr_Restore(kind, value, traceback);
     }
     Py_XDECREF((PyObject *)self->publisher);
+    Py_XDECREF((PyObject *)self->journal);
 }
 
 static void claim_dealloc(Claim *self)
@@ -177,7 +188,7 @@ static int claim_set_item(PyObject *self, PyObject *key, PyObject *value)
 static PyMethodDef methods[] = {
     {"commit", (PyCFunction)claim_commit, METH_NOARGS,
      "commit($self, /)\n--\n\n"
-     "Publishes the claim. Returns the ring's new end position, in bytes.\n\n"
+     "Publishes the claim. Returns the ring's new end position, in bytes; of a journal the message's position.\n\n"
      "Raises ViewAliveError if a memoryview or array of the claim is alive (the claim stays open); ClosedError\n"
      "if the claim has ended or the publisher is closed; SlotLostError."},
     {"abort", (PyCFunction)claim_abort, METH_NOARGS,

@@ -307,6 +307,35 @@ static PyObject *memory_wake_all(Memory *self, PyObject *const *args, Py_ssize_t
     return Py_NewRef(Py_None);
 }
 
+/* Sleep 1 to 3 (spec 6.16) on the pair of words at this offset, with bit 0. The caller looks then, and sleeps. */
+static PyObject *memory_announce_sleep(Memory *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint8_t *at = cell(self, args, n, 1, 8, true, NULL);
+    if (at == NULL)
+        return NULL;
+    wait_target target = {.words = {at, at + 4}, .mask = 1, .writable = true};
+    uint32_t sequence = (uint32_t)LOAD32_ACQUIRE(at); /* sleep 1; pairs with wake 2 */
+    announce_sleep(&target);
+    return PyLong_FromUnsignedLong(sequence);
+}
+
+/* Sleep 6. */
+static PyObject *memory_sleep(Memory *self, PyObject *args)
+{
+    long long offset;
+    unsigned int sequence;
+    double seconds;
+    if (!PyArg_ParseTuple(args, "LId:sleep", &offset, &sequence, &seconds) || !memory_covers(self, offset, 8))
+        return NULL;
+    int64_t until = now_ns() + (int64_t)((seconds < 1 ? seconds : 1) * 1e9);
+    memory_use(self);
+    Py_BEGIN_ALLOW_THREADS
+    sleep_while(self->base + offset, sequence, 1, until);
+    Py_END_ALLOW_THREADS
+    memory_unuse(self);
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *memory_populate(Memory *self, PyObject *args)
 {
     long long offset, length;
@@ -393,6 +422,10 @@ static PyMethodDef methods[] = {
     {"write", FAST(memory_write), "write(offset, data), a plain copy"},
     {"wake_all", FAST(memory_wake_all),
      "wake_all(offset): sequence += 1, release, of the pair of words there; wakes all who sleep on it (spec 6.16)"},
+    {"announce_sleep", FAST(memory_announce_sleep),
+     "announce_sleep(offset) -> sequence: sleep 1 to 3 of spec 6.16 with bit 0 of the pair of words there"},
+    {"sleep", (PyCFunction)memory_sleep, METH_VARARGS,
+     "sleep(offset, sequence, seconds): sleep 6, for a second at most"},
     {"fence", (PyCFunction)memory_fence, METH_NOARGS, "fence(): sequentially consistent"},
     {"populate", (PyCFunction)memory_populate, METH_VARARGS,
      "populate(offset, length): maps these whole pages now, so that no first lap pays for it. Kernels before 5.14\n"

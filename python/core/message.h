@@ -20,7 +20,8 @@ typedef struct Message {
     uint8_t bytes[];
 } Message;
 
-extern PyTypeObject *message_type, *job_type, *answer_type, *request_type; /* the others are subtypes of message_type */
+/* The others are subtypes of message_type. */
+extern PyTypeObject *message_type, *job_type, *answer_type, *request_type, *journal_message_type;
 /* Make a message without bytes, to be handed out in place by `owner`. */
 Message *message_in_place(PyObject *owner);
 /* Fill the fields of a message that owns its bytes. `sender` is borrowed. */
@@ -50,11 +51,12 @@ static inline Message *message_new(Py_ssize_t length, int32_t type, int32_t ring
 /* Expire a message after its handler: it makes no new exports. It keeps its owner until the last export is gone. */
 void message_expire(Message *message);
 
-/* True also for a job, a request and an answer. */
+/* True also for a job, a request, an answer and a message of a journal. */
 static inline bool is_message(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    return LIKELY(type == message_type) || type == job_type || type == answer_type || type == request_type;
+    return LIKELY(type == message_type) || type == job_type || type == answer_type || type == request_type ||
+           type == journal_message_type;
 }
 
 PyTypeObject *make_message_type(PyObject *module);

@@ -4,6 +4,8 @@
 #include "arguments.h"
 #include "client.h"
 #include "hash.h"
+#include "journal_reader.h"
+#include "journal_writer.h"
 #include "look.h"
 #include "lossy.h"
 #include "sbe/sbe.h"
@@ -126,13 +128,38 @@ static int execute(PyObject *module)
     loaded = true;
     /* A base type comes before its subtypes. */
     make_type *const makers[] = {
-        make_file_type,        make_held_type,       make_memory_type,    make_message_type,
-        make_publisher_type,   make_claim_type,      make_reader_type,    make_subscriber_type,
-        make_lossy_type,       make_worker_type,     make_job_type,       make_answer_type,
-        make_request_type,     make_server_type,     make_call_type,      make_client_type,
-        make_wait_set_type,    make_table_view_type, make_table_type,     make_table_writer_type,
-        make_table_entry_type, make_table_wait_type, make_flyweight_type, make_message_flyweight_type,
-        make_field_type,       make_layout_type,     make_group_type,     make_group_iterator_type,
+        make_file_type,
+        make_held_type,
+        make_memory_type,
+        make_message_type,
+        make_publisher_type,
+        make_claim_type,
+        make_reader_type,
+        make_subscriber_type,
+        make_lossy_type,
+        make_worker_type,
+        make_job_type,
+        make_answer_type,
+        make_request_type,
+        make_server_type,
+        make_call_type,
+        make_client_type,
+        make_wait_set_type,
+        make_table_view_type,
+        make_table_type,
+        make_table_writer_type,
+        make_table_entry_type,
+        make_table_wait_type,
+        make_journal_message_type,
+        make_journal_walk_type,
+        make_journal_reader_type,
+        make_journal_writer_type,
+        make_flyweight_type,
+        make_message_flyweight_type,
+        make_field_type,
+        make_layout_type,
+        make_group_type,
+        make_group_iterator_type,
         make_dispatcher_type,
     };
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

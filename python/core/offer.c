@@ -134,7 +134,7 @@ ALWAYS_INLINE PyObject *claim_bytes(Publisher *self, PyObject *const *args, Py_s
         return NULL;
     if (room == 0)
         return must ? publisher_back_pressured(self) : Py_NewRef(Py_None);
-    Claim *claim = claim_new(self, length);
+    Claim *claim = claim_new(self, NULL, length);
     if (claim == NULL)
         return NULL;
     ring_announce(ring, record);

@@ -11,6 +11,7 @@
 #include "writer.h"
 
 struct Claim;
+struct JournalWriter;
 struct Layout;
 
 typedef struct {
@@ -47,6 +48,7 @@ typedef struct {
 typedef struct Claim {
     PyObject_HEAD
     Publisher *publisher;
+    struct JournalWriter *journal; /* of a journal's claim, which has no publisher */
     uint8_t *data; /* NULL: committed, aborted or closed */
     Py_ssize_t length;
     Py_ssize_t exports;
@@ -55,7 +57,15 @@ typedef struct Claim {
 /* claim.c */
 
 extern PyTypeObject *claim_type;
-Claim *claim_new(Publisher *publisher, Py_ssize_t length);
+/* Make a claim of one of the two; the other is NULL. */
+Claim *claim_new(Publisher *publisher, struct JournalWriter *journal, Py_ssize_t length);
+/* Whether its writer is one of the parent process. */
+bool claim_is_forked(const Claim *self);
+/* Whether it was made by a writer; of a typed message. */
+static inline bool claim_has_writer(const Claim *self)
+{
+    return self->publisher != NULL || self->journal != NULL;
+}
 /* The methods commit and abort. */
 PyObject *claim_close(Claim *self, bool commit);
 /* The method __exit__. */

@@ -64,6 +64,10 @@ typedef struct {
     void (*aim)(const struct Reader *self, wait_target *target);
     /* Called by a wait set at intervals; NULL: not needed. */
     void (*look)(struct Reader *self);
+    /* Make a message object without bytes; NULL: message_in_place. */
+    Message *(*make_message)(PyObject *self);
+    /* Whether iteration ends, of a reader without rings; NULL: when the rings have ended. */
+    bool (*ended)(const struct Reader *self);
 } reader_kind;
 
 enum { IDLE, BUSY, WAITING }; /* changed only with the GIL held, so it is exact */

@@ -22,7 +22,8 @@ Message *reader_acquire_message(Reader *self)
     Message *message = self->spare;
     self->spare = NULL;
     if (message == NULL)
-        return message_in_place((PyObject *)self);
+        return self->kind->make_message != NULL ? self->kind->make_message((PyObject *)self)
+                                                : message_in_place((PyObject *)self);
     message->owner = Py_NewRef((PyObject *)self);
     return message;
 }

@@ -36,6 +36,8 @@ bool reader_have_ended(const Reader *self)
     bool any = false;
     if (self->kind->worker != NULL)
         return self->kind->worker->ended(self);
+    if (self->kind->ended != NULL)
+        return self->kind->ended(self);
     for (int i = 0; i < self->count; i++) {
         ring_place at = self->kind->ring_at(self, i);
         const uint8_t *slot = self->data->base + publisher_slot_offset(&self->shape, at.number);

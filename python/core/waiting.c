@@ -108,6 +108,12 @@ bool announce_sleep(const wait_target *target)
     return reach_wakers(); /* sleep 3 */
 }
 
+void sleep_while(const uint8_t *sequence, uint32_t value, uint32_t mask, int64_t until)
+{
+    struct timespec time = {.tv_sec = until / SECOND_NS, .tv_nsec = until % SECOND_NS};
+    syscall(SYS_futex, sequence, FUTEX_WAIT_BITSET, value, &time, NULL, mask); /* sleep 6 */
+}
+
 void sleep_once(const wait_target *target, int64_t deadline, int64_t cap)
 {
     uint32_t sequence = atomic_load_explicit(WORD(target->words.sequence), memory_order_acquire); /* sleep 1 */
@@ -121,8 +127,7 @@ void sleep_once(const wait_target *target, int64_t deadline, int64_t cap)
         until = deadline;
     if (target->until != 0 && until > target->until)
         until = target->until;
-    struct timespec time = {.tv_sec = until / SECOND_NS, .tv_nsec = until % SECOND_NS};
-    syscall(SYS_futex, target->words.sequence, FUTEX_WAIT_BITSET, sequence, &time, NULL, target->mask); /* sleep 6 */
+    sleep_while(target->words.sequence, sequence, target->mask, until);
 }
 
 bool publisher_wakes(const geometry *shape, const uint8_t *base, int32_t ring)

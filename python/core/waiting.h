@@ -112,6 +112,8 @@ void set_asleep(const wait_target *target);
 bool reach_wakers(void);
 /* Do both (sleep 2 and 3). False also if the bits cannot be set. */
 bool announce_sleep(const wait_target *target);
+/* Sleep while the sequence has this value, at most until a time by now_ns (sleep 6). */
+void sleep_while(const uint8_t *sequence, uint32_t value, uint32_t mask, int64_t until);
 /* One round of a sleep (sleep 1 to 6), at most until the deadline (by now_ns). */
 void sleep_once(const wait_target *target, int64_t deadline, int64_t cap);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzes the Python binding and the command with files of channels and tables of arbitrary bytes.
+"""Fuzzes the Python binding and the command with files of channels, tables and journals of arbitrary bytes.
 
     python python/fuzz --runs 1000000
     python python/fuzz --seconds 15
@@ -11,6 +11,7 @@ makes the process crash, hang, or raise an error of another package; that input 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import os
 import shutil
@@ -25,6 +26,8 @@ from random import Random
 import folders
 import guard
 import inputs
+import journal_inputs
+import journal_target
 import table_inputs
 import table_target
 import target
@@ -33,14 +36,17 @@ from flyring.table_header import TABLE_MAGIC
 
 BATCH = 500  # inputs per process
 HANG = 20  # seconds for one input
-SHARE = 4  # one of so many inputs is a table
+SHARE = 4  # one of so many inputs is a table, and another one a journal
 # What at least one input must reach, or the run fails (counted in target.TOUCHED).
 CHANNEL = ("attached", "message", "subscriber", "kept", "lossy", "peek", "publisher", "offer", "counter", "findings")
 CHANNEL += ("worker", "job", "repeat", "released", "ended", "in_hand")
 CHANNEL += ("server", "client", "request", "answer", "damaged")
 TABLE = ("table", "item", "view", "entry", "put", "removed", "absent", "table-writer", "cleared", "snapshot", "grown")
 TABLE += ("broken", "recovered", "table-corrupt-table", "table-busy", "table-no-space")
-NEEDED = {"channel": CHANNEL, "table": TABLE, "both": CHANNEL + TABLE}
+JOURNAL = ("journal", "journal-message", "journal-cut", "journal-lost", "consumer", "journal-writer")
+JOURNAL += ("journal-recovered", "journal-corrupt-journal", "journal-damaged")
+NEEDED = {"channel": CHANNEL, "table": TABLE, "journal": JOURNAL, "all": CHANNEL + TABLE + JOURNAL}
+INPUTS = {"channel": inputs, "table": table_inputs, "journal": journal_inputs}
 
 
 def main() -> int:
@@ -50,7 +56,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first batch; the same seed gives the same inputs")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--keep", type=Path, default=Path(), help="the folder for an input that fails")
-    parser.add_argument("--kind", choices=NEEDED, default="both", help="of the files")
+    parser.add_argument("--kind", choices=NEEDED, default="all", help="of the files")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input that was kept")
     options = parser.parse_args()
     guard.install()
@@ -119,6 +125,9 @@ def start(folder: Path, number: int, until: float | None, kind: str) -> int:
 
 def use(path: str, content: bytes) -> None:
     """Runs one input."""
+    if content.startswith(journal_inputs.MAGIC):
+        journal_target.run(path.removesuffix(".ring") + ".journal", content)
+        return
     (table_target if content.startswith(TABLE_MAGIC) else target).run(path, content)
 
 
@@ -131,16 +140,17 @@ def batch(folder: Path, number: int, until: float | None, kind: str) -> int:
     for each in range(BATCH):
         if until is not None and time.monotonic() >= until:
             break
-        is_table = kind == "table" or (kind == "both" and each % SHARE == 0)
-        content = (table_inputs if is_table else inputs).files(Random(f"{number}/{each}"))
+        of = kind if kind != "all" else {0: "table", 1: "journal"}.get(each % SHARE, "channel")
+        content = INPUTS[of].files(Random(f"{number}/{each}"))
         target.write(last, content)
         signal.alarm(HANG)
         use(path, content)
         signal.alarm(0)
         target.TOUCHED["inputs"] += 1
     (folder / f"{number}.txt").write_text("\n".join(f"{name} {count}" for name, count in target.TOUCHED.items()))
-    os.unlink(path)
-    os.unlink(last)
+    for file in (path, last):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file)
     return 0
 
 

@@ -29,6 +29,10 @@ CLASSES = [
     flyring.Table,
     flyring.TableWriter,
     flyring.Entry,
+    flyring.Journal,
+    flyring.JournalWriter,
+    flyring.JournalReader,
+    flyring.JournalConsumer,
     sbe.Schema,
     sbe.Message,
     sbe.Group,
@@ -81,14 +85,14 @@ def parameters_of(function: ast.FunctionDef) -> Parameters:
     return [one for one in every if one[0] not in ("self", "cls")]
 
 
-STUBS = {name: found for name, found in stubs() if not name.startswith(("Memory.", "File.", "Held."))}
+STUBS = {name: found for name, found in stubs() if not name.startswith(("Memory.", "File.", "Held.", "JournalWalk."))}
 INTERNAL = {"crc32c", "xxhash64", "file_system_type", "close_all", "register_waker"}
 
 
 @pytest.mark.parametrize("name", [name for name in STUBS if name not in INTERNAL])
 def test_the_stub_is_what_the_core_says(name: str) -> None:
     owner: Any = _core
-    for part in name.replace("Reader.", "Subscriber.").split("."):
+    for part in ("Subscriber." + name[7:] if name.startswith("Reader.") else name).split("."):
         owner = getattr(owner, part)
     actual = [
         (one.name, one.kind is one.POSITIONAL_ONLY, one.default)
@@ -108,5 +112,6 @@ def test_the_typed_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed_program.generated("typed") == 1 + 1 + 7 + 3
     assert typed_program.jobs("jobs") == 1 + 1 + 1
     assert typed_program.table("table") == 4 + 16 + 2
+    assert typed_program.journal("journal") == 2 + 3
     assert typed_program.at_run_time("prices", str(SPEC / "sbe" / "prices.xml")) == ["FLYR"]
     assert "EURUSD 1 None feed" in capsys.readouterr().out

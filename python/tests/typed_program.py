@@ -119,6 +119,37 @@ def table(name: str) -> int:
         return found + len(prices)
 
 
+def journal(name: str) -> int:
+    with flyring.Journal.create(name, segment_size=1 << 16, schema=SCHEMA, sync="each", max_age=3600.0) as made:
+        with made.writer("feed") as writer:
+            with writer.claim(Trade) as trade:
+                assert_type(trade, Trade)
+                trade.price = 0
+            assert_type(writer.append(b"raw", time=5), int)
+            writer.append_many([b"a", memoryview(b"b")], 7)
+            if TYPE_CHECKING:
+                writer.offer(b"raw")  # type: ignore[attr-defined]
+        with made.reader(flyring.JournalStart.at_number(0)) as reader:
+            handled = reader.poll(sbe.dispatch({Trade: on_trade}), limit=2)
+            message = reader.take()
+            assert_type(message, flyring.JournalMessage | None)
+            assert message is not None
+            assert_type(message.number + message.time + reader.position, int)
+        with made.consumer("reader", "newest") as consumer:
+            assert_type(consumer.pop(timeout=0), flyring.JournalMessage | None)
+            assert_type(consumer.size, int)
+        made.trim(consumed=True)
+        return handled + message.number + 1
+
+
+async def received(reader: flyring.JournalReader) -> int:
+    message = await reader.receive(timeout=1)
+    assert_type(message, flyring.JournalMessage | None)
+    async for one in reader:
+        assert_type(one, flyring.JournalMessage)
+    return 0 if message is None else message.number
+
+
 def at_run_time(name: str, path: str) -> list[str]:
     """Uses classes of ``Schema.load``, as in the README."""
     prices, seen = sbe.Schema.load(path), list[str]()

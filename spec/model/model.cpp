@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "explorer.hpp"
+#include "journal.hpp"
 #include "mutants.hpp"
 #include "queue.hpp"
 #include "scenarios.hpp"
@@ -70,6 +71,7 @@ void print_table() {
     print_service_table();
     print_table_table();
     print_table_pages_table();
+    print_journal_table();
 }
 
 int passed = 0, failed = 0;
@@ -143,6 +145,7 @@ int main(int argc, char** argv) {
     explore_service(large, wanted, report_queue);
     explore_table(large, wanted, report_queue);
     explore_table_pages(large, wanted, report_queue);
+    explore_journal(large, wanted, report_queue);
     for (int i = 1; i < sites; ++i)
         if (!tried[i]) ++failed, std::printf("FAIL: site %s has no mutant\n", site_texts[i].name);
     std::printf("%d passed, %d failed\n", passed, failed);

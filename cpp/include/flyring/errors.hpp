@@ -149,7 +149,8 @@ class BackPressured : public FlyringError {
     std::optional<Holder> holder_;
 };
 
-/// Three cases. In a table: a read could not end. In a queue: send, claim, send_batch or flush would wait for a job
+/// Four cases. In a table: a read could not end. In a journal: a process has the consumer that is to be forgotten, or a
+/// writer made from the same object is open. In a queue: send, claim, send_batch or flush would wait for a job
 /// that the calling thread itself works on, so the wait could never end. In a service: a client has as many calls under
 /// way as it may have.
 class Busy : public FlyringError {
@@ -165,11 +166,16 @@ class Busy : public FlyringError {
     Busy(const std::string& path, std::int64_t cell)
         : FlyringError("busy", (cell < 0 ? "the index" : "cell " + std::to_string(cell)) + " of table " + path +
                                    " changes faster than it can be read; read it again") {}
-    /// In a table: the table object has a writer open, for which the call would wait.
-    static Busy own_writer(const std::string& path) {
-        return Busy("table " + path +
+    /// In a table or journal: that object has a writer open, for which the call would wait.
+    static Busy own_writer(const std::string& path, const std::string& what = "table") {
+        return Busy(what + " " + path +
                     " has a writer open that was made from this very object, so the change would wait for it; use "
                     "that writer, or close it first");
+    }
+    /// In a journal: a process has the consumer whose name is to be forgotten.
+    static Busy consumer(const std::string& path, const std::string& name, std::int32_t pid) {
+        return Busy("consumer '" + name + "' of journal " + path + " is in the hand of process " + std::to_string(pid) +
+                    "; close it there first");
     }
     /// In a queue: the caller's own worker. Empty elsewhere.
     const std::optional<Holder>& holder() const noexcept { return holder_; }
@@ -323,12 +329,55 @@ class CorruptTable : public FlyringError, public detail::WithPath, public detail
     std::int64_t cell_;
 };
 
-/// The machine stopped before the table was closed by a synced close, and no writer has mended it yet.
+/// A journal breaks a rule of the spec at position() (bytes since the journal's creation).
+class CorruptJournal : public FlyringError, public detail::WithPath, public detail::WithReason {
+  public:
+    CorruptJournal(std::string path, std::int64_t position, std::string reason)
+        : FlyringError("corrupt-journal", "journal " + path + " is corrupt at position " + std::to_string(position) +
+                                              ": " + reason + "; read it from another place, or make a new one"),
+          WithPath(std::move(path)),
+          WithReason(std::move(reason)),
+          position_(position) {}
+    std::int64_t position() const noexcept { return position_; }
+
+  private:
+    std::int64_t position_;
+};
+
+/// A part of a journal is lost: its bytes are not those that were written, or its file is missing. What lies behind it
+/// can be read.
+class Damaged : public FlyringError, public detail::WithPath {
+  public:
+    Damaged(std::string path, std::int64_t from, std::int64_t to, std::int64_t messages)
+        : FlyringError("damaged",
+                       "journal " + path + " is damaged from position " + std::to_string(from) + " to " +
+                           std::to_string(to) + ": " +
+                           (messages < 0 ? std::string("it is not known how many") : std::to_string(messages)) +
+                           " messages are lost; read on behind them with skip_damaged"),
+          WithPath(std::move(path)),
+          from_(from),
+          to_(to),
+          messages_(messages) {}
+    /// The position of the first message that is lost.
+    std::int64_t from() const noexcept { return from_; }
+    /// The position where a reader that skips goes on.
+    std::int64_t to() const noexcept { return to_; }
+    /// How many messages are lost; -1: not known.
+    std::int64_t messages() const noexcept { return messages_; }
+
+  private:
+    std::int64_t from_;
+    std::int64_t to_;
+    std::int64_t messages_;
+};
+
+/// The machine stopped, and no writer has mended the table or the journal yet. (A table: before it was closed by a
+/// synced close.)
 class NeedsRecovery : public FlyringError, public detail::WithPath, public detail::WithReason {
   public:
-    NeedsRecovery(std::string path, std::string reason)
+    NeedsRecovery(std::string path, std::string reason, const std::string& what = "table")
         : FlyringError("needs-recovery",
-                       "table " + path + " was last changed before a reboot, and not closed with sync: " + reason),
+                       what + " " + path + " was last changed before a reboot, and not closed with sync: " + reason),
           WithPath(std::move(path)),
           WithReason(std::move(reason)) {}
 };
@@ -385,7 +434,7 @@ class NoFreeSlot : public FlyringError {
           kind_(std::move(kind)),
           slots_(slots),
           owners_(std::move(owners)) {}
-    /// "publisher", "subscriber", or "writer" of a table.
+    /// "publisher", "subscriber", "writer" of a table or journal, or "consumer" of a journal.
     const std::string& kind() const noexcept { return kind_; }
     /// The number of slots of this kind in the channel.
     std::uint32_t slots() const noexcept { return slots_; }

@@ -23,6 +23,16 @@ struct Sender {
     std::int64_t epoch = 0;
 };
 
+namespace detail {
+
+/// The sender of what has none: values of a table, messages of a journal.
+inline const Sender& no_sender() noexcept {
+    static const Sender none{};
+    return none;
+}
+
+}  // namespace detail
+
 /// What a handler may return to poll. A handler that returns nothing, or another type, means CONTINUE.
 enum class Action {
     CONTINUE,

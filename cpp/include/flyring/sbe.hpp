@@ -383,4 +383,5 @@ inline flyring::sbe::TypedClaim<T> flyring::Publisher::try_claim(std::size_t var
     return {*this, variable_length};
 }
 
-#include "flyring/detail/table_typed.hpp"  // values of a table
+#include "flyring/detail/journal_typed.hpp"  // messages of a journal
+#include "flyring/detail/table_typed.hpp"    // values of a table

@@ -3,10 +3,12 @@
 #include "arguments.h"
 #include "sbe.h"
 
-static Layout *layout_to_claim(Publisher *self, PyObject *class)
+/* The layout of a class that is claimed; `last_class` and `last_layout` keep those of the last one. NULL with an
+   exception. */
+static Layout *layout_to_claim(PyObject **last_class, Layout **last_layout, PyObject *class)
 {
-    if (LIKELY(self->message_class == class))
-        return self->message_layout;
+    if (LIKELY(*last_class == class))
+        return *last_layout;
     Layout *layout = layout_of(class, message_flyweight_type);
     if (layout == NULL)
         return NULL;
@@ -15,9 +17,9 @@ static Layout *layout_to_claim(Publisher *self, PyObject *class)
                     "its template id cannot be the type of a record, which is 1 to 2147483647");
         return NULL;
     }
-    PyObject *class_before = self->message_class, *layout_before = (PyObject *)self->message_layout;
-    self->message_class = Py_NewRef(class);
-    self->message_layout = (Layout *)Py_NewRef((PyObject *)layout);
+    PyObject *class_before = *last_class, *layout_before = (PyObject *)*last_layout;
+    *last_class = Py_NewRef(class);
+    *last_layout = (Layout *)Py_NewRef((PyObject *)layout);
     Py_XDECREF(class_before);
     Py_XDECREF(layout_before);
     return layout;
@@ -36,7 +38,7 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
             (values[2] != NULL && (timeout = wait_timeout(values[2])) < 0))
             return publisher_refuse(self);
     }
-    Layout *layout = layout_to_claim(self, values[0]);
+    Layout *layout = layout_to_claim(&self->message_class, &self->message_layout, values[0]);
     if (UNLIKELY(layout == NULL))
         return publisher_refuse(self);
     ring_writer *ring = &self->writer.ring;
@@ -76,4 +78,43 @@ PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssi
 failed:
     Py_XDECREF((PyObject *)message);
     return NULL;
+}
+
+PyObject *journal_claim_message(JournalWriter *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const parameters[] = {"message", "variable_length"};
+    static const signature expected = {parameters, 2, 1};
+    PyObject *values[2] = {NULL, NULL};
+    int64_t variable = 0;
+    if (!parse_arguments(&expected, args, n, names, values) || !parse_count(values[1], "variable_length", &variable))
+        return journal_refuse(self);
+    Layout *layout = layout_to_claim(&self->message_class, &self->message_layout, values[0]);
+    if (layout == NULL)
+        return journal_refuse(self);
+    int64_t length = layout->header_length + layout->block_length, longest = journal_longest(self);
+    if (length > longest || variable > longest - length) {
+        journal_too_large(self, length + (variable < longest ? variable : longest));
+        return journal_refuse(self);
+    }
+    if (!journal_usable(self))
+        return NULL;
+    length += variable;
+    Py_INCREF((PyObject *)layout);
+    MessageFlyweight *message = message_of(values[0], layout);
+    Py_DECREF((PyObject *)layout);
+    int64_t record = journal_align(JOURNAL_RECORD_PAYLOAD + length);
+    if (message == NULL || !message_make_frames(message) || !journal_usable(self) || !journal_reserve(self, record)) {
+        Py_XDECREF((PyObject *)message);
+        return NULL;
+    }
+    journal_announce(self, record);
+    self->claim_type = layout->type;
+    message->claim.journal = (JournalWriter *)Py_NewRef((PyObject *)self);
+    message->claim.length = (Py_ssize_t)length;
+    message->claim.data = journal_record_at_end(self) + JOURNAL_RECORD_PAYLOAD;
+    self->claim = &message->claim;
+    memcpy(message->claim.data, layout->header, (size_t)layout->header_length);
+    message_begin(message, &message->claim.data, 0, length, layout->header_length, layout->block_length,
+                  layout->version, true);
+    return (PyObject *)message;
 }

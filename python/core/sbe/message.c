@@ -60,7 +60,7 @@ static void message_end_of_life(MessageFlyweight *self)
 static void message_dealloc(MessageFlyweight *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    if (self->claim.publisher != NULL)
+    if (claim_has_writer(&self->claim))
         claim_drop(&self->claim);
     message_end_of_life(self);
     PyMem_Free(self->frames);
@@ -88,9 +88,9 @@ static uint8_t *const *bind(MessageFlyweight *self, PyObject *buffer, bool writi
         Claim *claim = (Claim *)buffer;
         *length = claim->length;
         self->owner = Py_NewRef(buffer);
-        if (claim->data != NULL && !claim->publisher->forked)
+        if (claim->data != NULL && !claim_is_forked(claim))
             return &claim->data;
-        raise_error("ClosedError", "(si)", "claim", (int)claim->publisher->forked);
+        raise_error("ClosedError", "(si)", "claim", (int)claim_is_forked(claim));
         return NULL;
     }
     if (PyObject_GetBuffer(buffer, &self->view, writing ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
@@ -229,7 +229,7 @@ static PyObject *message_wrap(PyObject *class, PyObject *const *args, Py_ssize_t
 /* Raises and returns false if the message is not an open claim. */
 static bool is_claim(MessageFlyweight *self)
 {
-    if (self->claim.publisher == NULL)
+    if (!claim_has_writer(&self->claim))
         sbe_fail(&self->base, NULL, "SbeError", "it was not claimed from a publisher: there is nothing to end");
     else if (self->claim.data == NULL)
         sbe_dead(&self->base);
@@ -258,7 +258,7 @@ static PyObject *message_enter(PyObject *self, PyObject *ignored)
 
 static PyObject *message_exit(MessageFlyweight *self, PyObject *const *args, Py_ssize_t n)
 {
-    if (self->claim.publisher == NULL) {
+    if (!claim_has_writer(&self->claim)) {
         message_end_of_life(self);
         return Py_NewRef(Py_None);
     }

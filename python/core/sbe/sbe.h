@@ -8,6 +8,7 @@
 #ifndef FLYRING_SBE_H
 #define FLYRING_SBE_H
 
+#include "journal_writer.h"
 #include "message.h"
 #include "publisher.h"
 
@@ -113,7 +114,8 @@ typedef struct MessageFlyweight {
     Flyweight base;
     uint8_t *const *source; /* never NULL; *source is NULL if the bytes are gone */
     int64_t start, length; /* where the header (or block) starts and the bytes end, counted from *source */
-    Claim claim; /* .publisher: of a typed claim, else NULL; .data: the bytes of a claim or a user's buffer */
+    Claim claim; /* .publisher or .journal: of a typed claim, else NULL; .data: the bytes of a claim or a user's buffer
+                  */
     PyObject *owner; /* the flyring.Message or Claim whose `data` is the source, or NULL */
     Py_buffer view; /* the export of a user's buffer; .obj is NULL: none */
     /* Writing. */
@@ -283,6 +285,8 @@ bool message_make_frames(MessageFlyweight *self);
 
 /* claim(Message, variable_length=0, timeout=0) */
 PyObject *publisher_claim_message(Publisher *self, PyObject *const *args, Py_ssize_t n, PyObject *names, bool must);
+/* claim(Message, variable_length=0) of a journal */
+PyObject *journal_claim_message(JournalWriter *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
 /* The bytes of a message that is to be offered, and its type: a new reference, or NULL with an exception. If `object`
    is not a message, the exception that is set stays. */

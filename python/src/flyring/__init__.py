@@ -14,7 +14,7 @@ The C++ and Java bindings use the same files; spec/channel.md documents their la
 
 from typing import TYPE_CHECKING
 
-from ._core import Answer, Call, Claim, Job, Message, Request, WaitSet
+from ._core import Answer, Call, Claim, Job, JournalMessage, Message, Request, WaitSet
 from .action import Action
 from .channel import Channel, unlink
 from .client import Client, ServerInfo
@@ -31,8 +31,10 @@ from .errors import (
     ChannelReplacedError,
     ClosedError,
     CorruptHeaderError,
+    CorruptJournalError,
     CorruptRingError,
     CorruptTableError,
+    DamagedError,
     ExpiredError,
     FlyringError,
     InvalidArgumentError,
@@ -56,6 +58,14 @@ from .errors import (
 )
 from .header import Delivery, Kind
 from .heartbeat import Heartbeat
+from .journal import Journal
+from .journal_consumer import JournalConsumer
+from .journal_header import JournalOptions
+from .journal_reader import JournalReader
+from .journal_resume import JournalRecovery
+from .journal_seek import JournalStart
+from .journal_stats import JournalConsumerStats, JournalStats
+from .journal_writer import JournalWriter
 from .lossy import LossySubscriber, Start, WhenLapped
 from .mesh import Mesh
 from .publisher import Holder, Publisher
@@ -63,7 +73,7 @@ from .sender import Sender
 from .server import Held, Server
 from .stats import CounterStats, GateStats, HeartbeatStats, JobStats, PublisherStats, Stats, SubscriberStats
 from .subscriber import Subscriber
-from .system import channel_path, table_path
+from .system import channel_path, journal_path, table_path
 from .table import Table
 from .table_header import TableOptions
 from .table_stats import TableStats
@@ -92,11 +102,13 @@ __all__ = [
     "Client",
     "ClosedError",
     "CorruptHeaderError",
+    "CorruptJournalError",
     "CorruptRingError",
     "CorruptTableError",
     "Counter",
     "CounterStats",
     "Counters",
+    "DamagedError",
     "Delivery",
     "Entry",
     "ExpiredError",
@@ -110,6 +122,16 @@ __all__ = [
     "IoError",
     "Job",
     "JobStats",
+    "Journal",
+    "JournalConsumer",
+    "JournalConsumerStats",
+    "JournalMessage",
+    "JournalOptions",
+    "JournalReader",
+    "JournalRecovery",
+    "JournalStart",
+    "JournalStats",
+    "JournalWriter",
     "Kind",
     "LossySubscriber",
     "Mesh",
@@ -152,6 +174,7 @@ __all__ = [
     "WhenLapped",
     "Worker",
     "channel_path",
+    "journal_path",
     "table_path",
     "unlink",
 ]

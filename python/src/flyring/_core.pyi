@@ -62,6 +62,8 @@ class Memory:
     def read(self, offset: int, length: int, /) -> bytes: ...
     def write(self, offset: int, data: Buffer, /) -> None: ...
     def wake_all(self, offset: int, /) -> None: ...
+    def announce_sleep(self, offset: int, /) -> int: ...
+    def sleep(self, offset: int, sequence: int, seconds: float, /) -> None: ...
     def fence(self) -> None: ...
     def walk(
         self, ring: int, capacity: int, alignment: int, start: int, end: int, check_types: bool = False, /
@@ -916,6 +918,213 @@ class TableWait:
     def look(self) -> int | None: ...
     def stop(self) -> None: ...
     def _is_armed(self) -> bool: ...
+
+@final
+class JournalMessage(Message):
+    """One message of a journal: a ``flyring.Message`` with a time and a number (spec/api.md, Journal).
+
+    ``position`` is where its record begins, by which a reader may begin with it later. ``ring`` is 0, and the
+    ``sender`` is not known. A message from ``poll`` is valid until its handler returns; one from ``take``, ``pop`` or
+    ``peek`` owns its bytes.
+    """
+
+    @property
+    def time(self) -> int:
+        """When it was appended, in ns since 1970, or the time that its writer gave."""
+
+    @property
+    def number(self) -> int:
+        """How many messages lie before it in the journal."""
+
+class JournalWalk:
+    def __new__(cls, size: int, /) -> Self: ...
+    def use(self, file: File, segment: int, /) -> None: ...
+    def forget(self) -> None: ...
+    def begin(self, at: int, count: int, time: int = 0, fresh: bool = False, /) -> None: ...
+    def scan(self, limit: int, /) -> int: ...
+    def spans(self, limit: int, /) -> int: ...
+    def judge(self, file: File, /) -> int: ...
+    def find_check(self, start: int, limit: int, /) -> int: ...
+    def seek(self, kind: int, value: int, /) -> tuple[int, int, int]: ...
+    def pass_records(self, at: int, limit: int, /) -> tuple[int, bool]: ...
+    @staticmethod
+    def make_check(position: int, count: int, time: int, /) -> bytes: ...
+    @property
+    def segment(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def start_count(self) -> int: ...
+    @property
+    def start_time(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def time(self) -> int: ...
+    @property
+    def crc(self) -> int: ...
+    @property
+    def check_count(self) -> int: ...
+    @property
+    def check_time(self) -> int: ...
+    @property
+    def cut_count(self) -> int: ...
+    @property
+    def cut_next(self) -> int: ...
+    @property
+    def cut_reached(self) -> int: ...
+    @property
+    def cut_reason(self) -> int: ...
+
+class JournalReader(Reader):
+    def __new__(
+        cls,
+        memory: Memory,
+        file: File,
+        walk: JournalWalk,
+        boot: bytes,
+        durable: bool,
+        wait: str,
+        lock: File | None,
+        slot: int,
+        epoch: int,
+        lost: int,
+        /,
+    ) -> Self: ...
+    def poll(
+        self,
+        handler: Callable[[JournalMessage], Action | None],
+        limit: SupportsIndex = 256,
+        timeout: float | None = 0,
+    ) -> int:
+        """Calls ``handler(message)`` for each message, at most ``limit`` of them. See ``Subscriber.poll``."""
+
+    def take(self, timeout: float | None = 0) -> JournalMessage | None:
+        """Returns one message that owns its bytes, or None if none came within ``timeout`` seconds (0: does not wait;
+        None: no limit)."""
+
+    def __next__(self) -> JournalMessage: ...
+    @property
+    def position(self) -> int:  # type: ignore[override]
+        """Where the next record lies that it has not read, in bytes since the journal's creation."""
+
+    @property
+    def number(self) -> int:
+        """How many messages lie before that position."""
+
+    @property
+    def lost(self) -> int:
+        """How many messages it lost: they were trimmed before it read them, or skipped as damaged."""
+
+    @property
+    def cuts(self) -> int:
+        """How many places it passed where a power loss or a failed sync took the end."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether it reads only what is synced."""
+
+    def _peek(self) -> JournalMessage | None: ...
+    def _check(self) -> None: ...
+    def _place(self, position: int, number: int, span: int, span_count: int, fresh: bool, /) -> None: ...
+    def _prove(self, until: int, after: int, /) -> None: ...
+    def _map(self, memory: Memory | None, segment: int, until: int, /) -> None: ...
+    def _set_foreign(self, foreign: bool, blocked: bool, /) -> None: ...
+    def _lose(self, messages: int, /) -> None: ...
+    def _count_cut(self) -> None: ...
+    def _limit_to(self, position: int, /) -> None: ...
+    def _wait_beyond(self, position: int, /) -> None: ...
+    def _limit(self) -> int: ...
+    def _store(self) -> None: ...
+    @property
+    def _span(self) -> int: ...
+    @property
+    def _span_count(self) -> int: ...
+    @property
+    def _fresh(self) -> bool: ...
+    @property
+    def _foreign(self) -> bool: ...
+    @property
+    def _mapped(self) -> int: ...
+    @property
+    def _epoch(self) -> int: ...
+
+class JournalWriter:
+    def __new__(
+        cls,
+        memory: Memory,
+        lock: File,
+        path: str,
+        size: int,
+        epoch: int,
+        end: int,
+        count: int,
+        latest: int,
+        since: int,
+        crc: int,
+        default_type: int,
+        checked_at: int,
+        now: int,
+        wakes: bool,
+        /,
+    ) -> Self: ...
+    def append(self, data: Bytes | MessageFlyweight, type: int = ..., time: int | None = None) -> int:
+        """Appends one message: bytes, a buffer, or a typed message. Returns the position of the message, in bytes.
+
+        ``type``: 1 to 2^31-1; by default 1, in a journal with a schema 65536; that of a typed message is its template
+        id. ``time``: ns since 1970; None: now. When this returns, the message is there however the process ends; it is
+        on the disk after the next sync.
+
+        Raises MessageTooLargeError; NoSpaceError and IoError if the next segment cannot be made, which change nothing;
+        IoError also after a sync that failed, which ends the writer; SlotLostError.
+        """
+
+    def append_many(
+        self, messages: Iterable[Bytes | MessageFlyweight], type: int = ..., time: int | None = None
+    ) -> int:
+        """Appends messages in order, with one time and one wake-up. Returns how many. Lengths are checked first, so
+        MessageTooLargeError means that none was appended. After another error those before it are appended; ``number``
+        tells how many."""
+
+    @overload
+    def claim(self, message: type[_Message], variable_length: SupportsIndex = 0) -> _Message:
+        """Returns a Claim: space for one message of ``length`` bytes, to be filled in place. ``claim(Message,
+        variable_length=0)`` returns a typed message. Its ``commit`` returns the message's position. At most one claim
+        is open: any other method that appends raises ViewAliveError until it has ended."""
+
+    @overload
+    def claim(self, length: SupportsIndex, type: int = ...) -> Claim: ...
+    @property
+    def position(self) -> int:
+        """Where the next record begins, in bytes since the journal's creation."""
+
+    @property
+    def number(self) -> int:
+        """How many messages the journal has had, those that were trimmed included."""
+
+    @property
+    def epoch(self) -> int:
+        """How many owners the writer's slot has had, this one included."""
+
+    @property
+    def max_message_length(self) -> int:
+        """The longest payload in bytes."""
+
+    @property
+    def closed(self) -> bool:
+        """True after ``close``, and in a forked child process."""
+
+    def _may_close(self) -> None: ...
+    def _drop_claim(self) -> None: ...
+    def _is_owner(self) -> bool: ...
+    def _shut(self) -> None: ...
+    def _check(self) -> None: ...
+    def _make_check(self) -> None: ...
+    def _fail(self, number: int, /) -> None: ...
+    @property
+    def _since(self) -> int: ...
 
 @final
 class WaitSet:

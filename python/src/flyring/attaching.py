@@ -18,10 +18,11 @@ from .wait import check_timeout
 if TYPE_CHECKING:
     from ._core import File
     from .header import Header
+    from .journal_header import JournalHeader
     from .sbe.schema import Schema
     from .table_header import TableHeader
 
-    AnyHeader = TypeVar("AnyHeader", Header, TableHeader)
+    AnyHeader = TypeVar("AnyHeader", Header, TableHeader, JournalHeader)
 Made = TypeVar("Made")
 
 
@@ -46,16 +47,18 @@ def attached(
     schema: Schema | None,
     min_schema_version: int,
     any_file_system: bool,
+    file_name: str = "",
 ) -> Made:
     """Opens and checks the file. Returns ``make(file, header, schema_bytes)``; the result owns the file. Closes the
-    file if anything raises."""
+    file if anything raises. ``file_name``: the file's name in the folder ``path``, which may not lie on an overlay
+    then."""
     if schema is not None:
         check_is_schema(schema)
     check_folder(path, create=False)
-    file = open_file(path, read_only)
+    file = open_file(path, read_only, file_name)
     try:
         header = header_of(file, path, parse)
-        check_file_system(file, path, any_file_system, read_only)
+        check_file_system(file, path, any_file_system, read_only, overlay=not file_name)
         if not read_only:
             test_locks(file, path)
         check_schema(path, header, None if schema is None else schema.id, min_schema_version)

@@ -14,6 +14,7 @@ from .errors import ChannelDiffersError, InvalidArgumentError
 from .header import Delivery, Foreign, Header, Kind, check_options
 
 if TYPE_CHECKING:
+    from .journal_header import JournalHeader
     from .sbe.schema import Schema
     from .table_header import TableHeader
 
@@ -59,7 +60,9 @@ class Options(TypedDict, total=False):
     """With False, objects made from this channel do not wake sleeping processes; see ``Channel.open`` (True)."""
 
 
-def check_schema(path: str, header: Header | TableHeader, schema_id: int | None, min_schema_version: int) -> None:
+def check_schema(
+    path: str, header: Header | TableHeader | JournalHeader, schema_id: int | None, min_schema_version: int
+) -> None:
     """Checks the schema that ``open`` was asked for (spec/messages.md 2). ChannelDiffersError, InvalidArgumentError."""
     if not 0 <= min_schema_version <= 0xFFFF:
         raise InvalidArgumentError("min_schema_version", f"{min_schema_version!r} must be 0 to 65535")
@@ -73,11 +76,18 @@ def check_schema(path: str, header: Header | TableHeader, schema_id: int | None,
 
 def schema_of(options: Options) -> tuple[str, int, int]:
     """Returns the schema's text, id and version. InvalidArgumentError."""
-    schema = options.get("schema") or ""
+    return schema_of_options(options.get("schema"), options.get("schema_id"), options.get("schema_version"))
+
+
+def schema_of_options(
+    schema: str | Schema | None, schema_id: int | None, schema_version: int | None
+) -> tuple[str, int, int]:
+    """Returns the schema's text, id and version. None: the option was not given. InvalidArgumentError."""
+    schema = schema or ""
     if isinstance(schema, str):
-        return schema, options.get("schema_id", 0), options.get("schema_version", 0)
-    for option in ("schema_id", "schema_version"):
-        if option in options:
+        return schema, schema_id or 0, schema_version or 0
+    for option, given in (("schema_id", schema_id), ("schema_version", schema_version)):
+        if given is not None:
             raise InvalidArgumentError(option, "is the schema's own: give the one or the other")
     check_is_schema(schema)
     return schema.text, schema.id, schema.version

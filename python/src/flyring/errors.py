@@ -72,6 +72,8 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
 
 def noun(path: str) -> str:
     """Returns what a path names in a text."""
+    if path.endswith(".journal") or ".journal/" in path:
+        return "journal"
     return "table" if path.endswith(".table") else "channel"
 
 
@@ -162,14 +164,48 @@ class CorruptTableError(FlyringError):
         )
 
 
+class CorruptJournalError(FlyringError):
+    """A word or record of a journal is damaged (spec/journal.md 10). Carries ``position`` in bytes, and ``reason``."""
+
+    code = "corrupt-journal"
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position, self.reason = position, reason
+        super().__init__(
+            f"the journal is corrupt at position {position}: {reason}; read what is left, or copy it elsewhere"
+        )
+
+
+class DamagedError(FlyringError):
+    """Messages of a journal cannot be read: a segment is missing, or its bytes have changed (spec/journal.md 3.3).
+    Carries ``from_`` and ``to``, the positions between which they lay, in bytes, and ``messages``, how many they were
+    (-1: not known)."""
+
+    code = "damaged"
+
+    def __init__(self, from_: int, to: int, messages: int) -> None:
+        self.from_, self.to, self.messages = from_, to, messages
+        many = "an unknown number of" if messages < 0 else str(messages)
+        super().__init__(
+            f"{many} messages from position {from_} to {to} of the journal are damaged; a reader with "
+            "skip_damaged=True goes on behind them"
+        )
+
+
 class NeedsRecoveryError(FlyringError):
     """The table was last written before a reboot, and not closed with ``sync`` (spec/table.md 9). The next writer
-    recovers it, if its values carry checksums. Carries ``path``."""
+    recovers it, if its values carry checksums. A journal is recovered by its next writer after each reboot
+    (spec/journal.md 7). Carries ``path``."""
 
     code = "needs-recovery"
 
     def __init__(self, path: str, checked: bool) -> None:
         self.path = path
+        if noun(path) == "journal":
+            super().__init__(
+                f"the machine went down since the journal at {path} was written; take a writer: it recovers it"
+            )
+            return
         advice = (
             "; open it for writing and take a writer, which recovers it"
             if checked
@@ -238,8 +274,8 @@ class SlotOwner(NamedTuple):
 
 
 class NoFreeSlotError(FlyringError):
-    """No slot is free. Carries ``kind`` ("publisher", "subscriber", or "writer" of a table), ``slots`` (how many there
-    are), and ``owners``: a SlotOwner for each wanted slot that is owned."""
+    """No slot is free. Carries ``kind`` ("publisher", "subscriber", "writer" of a table or journal, or "consumer" of a
+    journal), ``slots`` (how many there are), and ``owners``: a SlotOwner for each wanted slot that is owned."""
 
     code = "no-free-slot"
 
@@ -283,16 +319,20 @@ class BackPressuredError(FlyringError):
 
 
 class BusyError(FlyringError):
-    """One of four causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
+    """One of five causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
     ``holder``, the thread's own worker. Or a client has as many calls under way as the service allows: carries
     ``outstanding``, their number, and ``holder`` is None. Or a table's cell changed all the time during a read, or a
-    change of a table would wait for this process's own TableWriter: then ``outstanding`` is 0, and ``holder`` is None.
+    change of a table would wait for this process's own TableWriter, or a process has the consumer of a journal that is
+    to be forgotten: then ``outstanding`` is 0, and ``holder`` is None.
     """
 
     code = "busy"
 
-    def __init__(self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False) -> None:
+    def __init__(self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False, in_use: str = "") -> None:
         self.holder, self.outstanding = holder, outstanding
+        if in_use:
+            super().__init__(f"{in_use}; close it there first")
+            return
         if own_writer:
             super().__init__(
                 "this table has a writer open that was made from this very object, so the change would wait for it; "
@@ -380,6 +420,12 @@ class MessageTooLargeError(FlyringError, ValueError):
 
     def __init__(self, length: int, limit: int, what: str = "message") -> None:
         self.length, self.limit = length, limit
+        if what == "journal":
+            super().__init__(
+                f"a message of {length} bytes is too large: this journal takes {limit}; "
+                "split it, or create the journal with a greater segment_size"
+            )
+            return
         if what != "message":
             super().__init__(
                 f"a {what} of {length} bytes is too large: this table takes {limit}; "

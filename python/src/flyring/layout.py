@@ -336,6 +336,121 @@ TABLE_BODY_LENGTH: Final = 8
 TABLE_BODY_CRC: Final = 12
 TABLE_BODY_VALUE: Final = 16
 
+# [journal]
+JOURNAL_MAGIC_HEX: Final = "464c594a524e4c00"
+JOURNAL_SEGMENT_MAGIC_HEX: Final = "464c595345474d00"
+JOURNAL_CONTENT_MESSAGES: Final = 0
+JOURNAL_CONTENT_RECORDING: Final = 1
+JOURNAL_DEFAULT_SEGMENT_SIZE: Final = 67108864
+JOURNAL_MIN_SEGMENT_SIZE: Final = 65536
+JOURNAL_MAX_SEGMENT_SIZE: Final = 1073741824
+JOURNAL_DEFAULT_CONSUMERS: Final = 16
+JOURNAL_MAX_CONSUMERS: Final = 1024
+JOURNAL_CHECK_EVERY: Final = 65536
+JOURNAL_ANNOUNCE_AHEAD: Final = 4096
+JOURNAL_GATE_EVERY: Final = 65536
+JOURNAL_TYPE_CHECK: Final = -3
+JOURNAL_TYPE_CUT: Final = -4
+JOURNAL_CUT_POWER_LOSS: Final = 1
+JOURNAL_CUT_FAILED_SYNC: Final = 2
+JOURNAL_SYNC_NEVER: Final = 0
+JOURNAL_SYNC_EACH: Final = -1
+
+# [journal_header]
+JOURNAL_HEADER_MAGIC: Final = 0
+JOURNAL_HEADER_MAJOR: Final = 8
+JOURNAL_HEADER_MINOR: Final = 10
+JOURNAL_HEADER_HEADER_LENGTH: Final = 12
+JOURNAL_HEADER_REQUIRED_FEATURES: Final = 16
+JOURNAL_HEADER_OPTIONAL_FEATURES: Final = 24
+JOURNAL_HEADER_FILE_LENGTH: Final = 32
+JOURNAL_HEADER_JOURNAL_ID: Final = 40
+JOURNAL_HEADER_CREATED_AT: Final = 56
+JOURNAL_HEADER_CONTENT: Final = 64
+JOURNAL_HEADER_CONSUMERS: Final = 68
+JOURNAL_HEADER_SEGMENT_SIZE: Final = 72
+JOURNAL_HEADER_CONTROL_OFFSET: Final = 80
+JOURNAL_HEADER_CONTROL_LENGTH: Final = 88
+JOURNAL_HEADER_SCHEMA_OFFSET: Final = 96
+JOURNAL_HEADER_SCHEMA_LENGTH: Final = 104
+JOURNAL_HEADER_SCHEMA_ID: Final = 112
+JOURNAL_HEADER_SCHEMA_VERSION: Final = 116
+JOURNAL_HEADER_CRC: Final = 4092
+
+# [journal_control]
+JOURNAL_CONTROL_BOOT_ID: Final = 0
+JOURNAL_CONTROL_LOCK_TEST: Final = 32
+JOURNAL_CONTROL_HELPER_LOCK: Final = 33
+JOURNAL_CONTROL_SUCCESSOR: Final = 40
+JOURNAL_CONTROL_FAILED: Final = 48
+JOURNAL_CONTROL_DATA_SEQUENCE: Final = 64
+JOURNAL_CONTROL_DATA_ASLEEP: Final = 68
+JOURNAL_CONTROL_WORK_SEQUENCE: Final = 128
+JOURNAL_CONTROL_WORK_ASLEEP: Final = 132
+JOURNAL_CONTROL_CLAIMED: Final = 192
+JOURNAL_CONTROL_PUBLISHED: Final = 256
+JOURNAL_CONTROL_MESSAGES: Final = 264
+JOURNAL_CONTROL_CHECKED: Final = 272
+JOURNAL_CONTROL_READY: Final = 320
+JOURNAL_CONTROL_SYNCED: Final = 384
+JOURNAL_CONTROL_SYNCED_AT: Final = 392
+JOURNAL_CONTROL_TRIMMED: Final = 448
+JOURNAL_CONTROL_SYNC_EVERY: Final = 512
+JOURNAL_CONTROL_MAX_AGE: Final = 520
+JOURNAL_CONTROL_MAX_SIZE: Final = 528
+JOURNAL_CONTROL_TRIM_CONSUMED: Final = 536
+JOURNAL_CONTROL_SLOT: Final = 768
+JOURNAL_CONTROL_CONSUMERS: Final = 1024
+
+# [journal_consumer]
+JOURNAL_CONSUMER_GATE: Final = 128
+JOURNAL_CONSUMER_PAIR_0: Final = 144
+JOURNAL_CONSUMER_PAIR_1: Final = 176
+JOURNAL_CONSUMER_SIZE: Final = 256
+
+# [journal_pair]
+JOURNAL_PAIR_POSITION: Final = 0
+JOURNAL_PAIR_COUNT: Final = 8
+JOURNAL_PAIR_LOST: Final = 16
+JOURNAL_PAIR_CRC: Final = 24
+JOURNAL_PAIR_SIZE: Final = 32
+
+# [journal_segment]
+JOURNAL_SEGMENT_MAGIC: Final = 0
+JOURNAL_SEGMENT_MAJOR: Final = 8
+JOURNAL_SEGMENT_MINOR: Final = 10
+JOURNAL_SEGMENT_HEADER_LENGTH: Final = 12
+JOURNAL_SEGMENT_JOURNAL_ID: Final = 16
+JOURNAL_SEGMENT_POSITION: Final = 32
+JOURNAL_SEGMENT_SIZE: Final = 40
+JOURNAL_SEGMENT_CREATED_AT: Final = 48
+JOURNAL_SEGMENT_CRC: Final = 4092
+
+# [journal_record]
+JOURNAL_RECORD_TIME: Final = 8
+JOURNAL_RECORD_PAYLOAD: Final = 16
+
+# [journal_check]
+JOURNAL_CHECK_LENGTH: Final = 0
+JOURNAL_CHECK_TYPE: Final = 4
+JOURNAL_CHECK_POSITION: Final = 8
+JOURNAL_CHECK_COUNT: Final = 16
+JOURNAL_CHECK_TIME: Final = 24
+JOURNAL_CHECK_SPAN_CRC: Final = 32
+JOURNAL_CHECK_CRC: Final = 60
+JOURNAL_CHECK_SIZE: Final = 64
+
+# [journal_cut]
+JOURNAL_CUT_LENGTH: Final = 0
+JOURNAL_CUT_TYPE: Final = 4
+JOURNAL_CUT_POSITION: Final = 8
+JOURNAL_CUT_COUNT: Final = 16
+JOURNAL_CUT_NEXT: Final = 24
+JOURNAL_CUT_REACHED: Final = 32
+JOURNAL_CUT_REASON: Final = 40
+JOURNAL_CUT_CRC: Final = 60
+JOURNAL_CUT_SIZE: Final = 64
+
 # The fields of each table: name, offset, type, how many there are, bytes from one to the next.
 FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
     "header": (
@@ -527,5 +642,93 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("seq", 0, "i64", 1, 0),
         ("length", 8, "i32", 1, 0),
         ("crc", 12, "u32", 1, 0),
+    ),
+    "journal_header": (
+        ("magic", 0, "bytes[8]", 1, 0),
+        ("major", 8, "u16", 1, 0),
+        ("minor", 10, "u16", 1, 0),
+        ("header_length", 12, "i32", 1, 0),
+        ("required_features", 16, "u64", 1, 0),
+        ("optional_features", 24, "u64", 1, 0),
+        ("file_length", 32, "i64", 1, 0),
+        ("journal_id", 40, "bytes[16]", 1, 0),
+        ("created_at", 56, "i64", 1, 0),
+        ("content", 64, "i32", 1, 0),
+        ("consumers", 68, "i32", 1, 0),
+        ("segment_size", 72, "i64", 1, 0),
+        ("control_offset", 80, "i64", 1, 0),
+        ("control_length", 88, "i64", 1, 0),
+        ("schema_offset", 96, "i64", 1, 0),
+        ("schema_length", 104, "i64", 1, 0),
+        ("schema_id", 112, "i32", 1, 0),
+        ("schema_version", 116, "i32", 1, 0),
+        ("crc", 4092, "u32", 1, 0),
+    ),
+    "journal_control": (
+        ("boot_id", 0, "bytes[16]", 1, 0),
+        ("lock_test", 32, "u8", 1, 0),
+        ("helper_lock", 33, "u8", 1, 0),
+        ("successor", 40, "i32", 1, 0),
+        ("failed", 48, "i32", 1, 0),
+        ("data_sequence", 64, "u32", 1, 0),
+        ("data_asleep", 68, "u32", 1, 0),
+        ("work_sequence", 128, "u32", 1, 0),
+        ("work_asleep", 132, "u32", 1, 0),
+        ("claimed", 192, "i64", 1, 0),
+        ("published", 256, "i64", 1, 0),
+        ("messages", 264, "i64", 1, 0),
+        ("checked", 272, "i64", 1, 0),
+        ("ready", 320, "i64", 1, 0),
+        ("synced", 384, "i64", 1, 0),
+        ("synced_at", 392, "i64", 1, 0),
+        ("trimmed", 448, "i64", 1, 0),
+        ("sync_every", 512, "i64", 1, 0),
+        ("max_age", 520, "i64", 1, 0),
+        ("max_size", 528, "i64", 1, 0),
+        ("trim_consumed", 536, "i32", 1, 0),
+    ),
+    "journal_consumer": (
+        ("gate", 128, "i64", 1, 0),
+        ("pair_0", 144, "bytes[32]", 1, 0),
+        ("pair_1", 176, "bytes[32]", 1, 0),
+    ),
+    "journal_pair": (
+        ("position", 0, "i64", 1, 0),
+        ("count", 8, "i64", 1, 0),
+        ("lost", 16, "i64", 1, 0),
+        ("crc", 24, "u32", 1, 0),
+    ),
+    "journal_segment": (
+        ("magic", 0, "bytes[8]", 1, 0),
+        ("major", 8, "u16", 1, 0),
+        ("minor", 10, "u16", 1, 0),
+        ("header_length", 12, "i32", 1, 0),
+        ("journal_id", 16, "bytes[16]", 1, 0),
+        ("position", 32, "i64", 1, 0),
+        ("size", 40, "i64", 1, 0),
+        ("created_at", 48, "i64", 1, 0),
+        ("crc", 4092, "u32", 1, 0),
+    ),
+    "journal_record": (
+        ("time", 8, "i64", 1, 0),
+    ),
+    "journal_check": (
+        ("length", 0, "i32", 1, 0),
+        ("type", 4, "i32", 1, 0),
+        ("position", 8, "i64", 1, 0),
+        ("count", 16, "i64", 1, 0),
+        ("time", 24, "i64", 1, 0),
+        ("span_crc", 32, "u32", 1, 0),
+        ("crc", 60, "u32", 1, 0),
+    ),
+    "journal_cut": (
+        ("length", 0, "i32", 1, 0),
+        ("type", 4, "i32", 1, 0),
+        ("position", 8, "i64", 1, 0),
+        ("count", 16, "i64", 1, 0),
+        ("next", 24, "i64", 1, 0),
+        ("reached", 32, "i64", 1, 0),
+        ("reason", 40, "i32", 1, 0),
+        ("crc", 60, "u32", 1, 0),
     ),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common base of ``Subscriber`` and ``LossySubscriber`` (spec/api.md)."""
+"""The common base of ``Subscriber`` and ``LossySubscriber``, and its part that journals use, too (spec/api.md)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from .sbe.flyweight import Message
 
 
-class Reader(Closing, _core.Reader):
-    """The methods that ``Subscriber`` and ``LossySubscriber`` share."""
+class AsyncReader(Closing, _core.Reader):
+    """A reader in an event loop."""
 
     __slots__ = ()
 
-    _channel: Channel
     _readable: Readable
 
     def _get_readable(self) -> Readable:
@@ -69,6 +68,14 @@ class Reader(Closing, _core.Reader):
                 raise StopAsyncIteration
             await readable.wait(self, math.inf)
         return message
+
+
+class Reader(AsyncReader):
+    """The methods that ``Subscriber`` and ``LossySubscriber`` share."""
+
+    __slots__ = ()
+
+    _channel: Channel
 
     def _check_replaced(self) -> None:
         """Raises ChannelReplacedError if another channel has the name (spec/channel.md 6.13). Called by the core."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from . import layout
 from ._core import File, Memory, register_waker
@@ -54,6 +54,17 @@ class Attached:
     def wake_publishers(self) -> None:
         """Wakes all sleepers of the pair ``room``."""
         self.memory.wake_all(self.header.control_offset + layout.CONTROL_ROOM_SEQUENCE)
+
+
+class Owning(Protocol):
+    """What a change of a slot's fields needs of a channel, table or journal."""
+
+    @property
+    def memory(self) -> Memory: ...
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def wakes(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -365,7 +376,7 @@ def take_slot(
         raise
 
 
-def change_slot(channel: Attached, slot: int, name: bytes, start: int | None) -> int:
+def change_slot(channel: Owning, slot: int, name: bytes, start: int | None) -> int:
     """Writes the slot's fields for a new owner (step 4 of 5.2, step 3 of 5.3). Returns the new epoch."""
     memory, identity = channel.memory, channel.identity
     length = memory.load32(slot + layout.PUBLISHER_SLOT_NAME_LENGTH)
@@ -624,7 +635,7 @@ def read_slot(memory: Memory, slot: int) -> SlotFields | None:
     return None
 
 
-def clear_name(channel: Attached, slot: int) -> None:
+def clear_name(channel: Owning, slot: int) -> None:
     """Clears the name of a slot for ``forget``. The caller holds the control lock and the slot's lock."""
     memory = channel.memory
     memory.store32(slot + layout.SUBSCRIBER_SLOT_NAME_LENGTH, CHANGING)

@@ -50,6 +50,11 @@ def table_path(name: str | os.PathLike[str]) -> str:
     return path_of(name, ".table")
 
 
+def journal_path(name: str | os.PathLike[str]) -> str:
+    """Like ``channel_path``, for the folder of a journal (spec/journal.md 2)."""
+    return path_of(name, ".journal")
+
+
 def path_of(name: str | os.PathLike[str], suffix: str) -> str:
     text = os.fspath(name)
     if "/" not in text:
@@ -95,6 +100,8 @@ def check_folder(path: str, create: bool) -> None:
 
 def failed(call: str, error: OSError, path: str) -> OSError:
     """Returns this package's error for a failed system call."""
+    if isinstance(error, FlyringError):
+        return error
     number = error.errno or errno.EIO
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return AccessDeniedError(path, f"{call}: {os.strerror(number)}")
@@ -104,11 +111,12 @@ def failed(call: str, error: OSError, path: str) -> OSError:
 # Files
 
 
-def open_file(path: str, read_only: bool = False) -> File:
-    """Opens an existing channel's file for reading and, unless ``read_only``, for writing (spec/channel.md 3.3)."""
+def open_file(path: str, read_only: bool = False, file_name: str = "") -> File:
+    """Opens an existing channel's file for reading and, unless ``read_only``, for writing (spec/channel.md 3.3).
+    ``file_name``: the file, if it lies in the folder ``path``, which errors name."""
     access = os.O_RDONLY if read_only else os.O_RDWR
     try:
-        file = File(path, access | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = File(f"{path}/{file_name}" if file_name else path, access | os.O_NOFOLLOW | os.O_NONBLOCK)
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -133,11 +141,12 @@ def create_file(
     make: Callable[[File], None],
     synced: bool = False,
     naming: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    overlay: bool = True,
 ) -> None:
     """Makes a new file atomically: under its name there is a complete file or none (spec/channel.md 3.2).
     ``make(file)`` fills the file and attaches to it before it gets the name. ``synced``: the file is written to the
     disk before it gets its name, and then the name is. ``naming``: made just before the file gets the name, and left
-    just after that.
+    just after that. ``overlay``: whether the file may lie there.
 
     ChannelExistsError, NoSpaceError, UnsuitableFileSystemError, AccessDeniedError, IoError.
     """
@@ -151,13 +160,15 @@ def create_file(
         file, named = open_new(folder, unique)
         try:
             os.fchmod(file.fileno(), mode)
-            check_file_system(file, path, any_file_system, read_only=False)
+            check_file_system(file, path, any_file_system, read_only=False, overlay=overlay)
             reserve(file, length, path)
             make(file)
             if synced:
                 os.fsync(file.fileno())
             if not named and not replace:
                 link(file, path)
+                if synced:
+                    sync_folder(folder)
                 return
             if not named:
                 named = True
@@ -233,7 +244,7 @@ def reserve(file: File, length: int, path: str) -> None:
         raise failed("posix_fallocate", error, path) from error
 
 
-def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool) -> None:
+def check_file_system(file: File, path: str, any_file_system: bool, read_only: bool, overlay: bool = True) -> None:
     """Checks that a channel may lie on this file system (spec/channel.md 3.1). UnsuitableFileSystemError."""
     if any_file_system:
         return
@@ -245,6 +256,10 @@ def check_file_system(file: File, path: str, any_file_system: bool, read_only: b
     if kind not in FILE_SYSTEMS:
         raise UnsuitableFileSystemError(
             path, f"its file system (type {kind:#x}) is not known to work; use /dev/shm, or any_file_system=True"
+        )
+    if kind == OVERLAY and not overlay:
+        raise UnsuitableFileSystemError(
+            path, "overlay: a sync may reach another file than the mapped one; use a volume, or any_file_system=True"
         )
     if kind == OVERLAY and read_only:
         raise UnsuitableFileSystemError(

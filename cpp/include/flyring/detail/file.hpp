@@ -107,6 +107,22 @@ inline void check_file_system(const Fd& fd, const std::string& path, bool any, P
     }
 }
 
+/// Whether the file lies in memory (tmpfs, ramfs), so that it ends with the boot.
+inline bool in_memory(const Fd& fd, const std::string& path) {
+    struct statfs status{};
+    if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
+    const auto type = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
+    return type == 0x01021994 || type == 0x858458f6;
+}
+
+/// Makes the entries of a folder durable.
+inline void sync_folder(const std::string& path) {
+    const std::string folder = folder_of(path);
+    const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) throw_errno("open", folder);
+    if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("fsync", folder);
+}
+
 /// Throws UnsuitableFileSystem unless a lock taken through one description is seen through a second one (5.1,
 /// self-test).
 inline void check_locks(const Fd& fd, std::uint64_t control_offset, const std::string& path) {

@@ -339,4 +339,119 @@ inline constexpr std::uint64_t TABLE_BODY_LENGTH = 8;
 inline constexpr std::uint64_t TABLE_BODY_CRC = 12;
 inline constexpr std::uint64_t TABLE_BODY_VALUE = 16;
 
+// [journal]
+inline constexpr std::uint64_t JOURNAL_MAGIC = 0x004c4e524a594c46;  // 464c594a524e4c00, read as a word
+inline constexpr std::uint64_t JOURNAL_SEGMENT_MAGIC_WORD = 0x004d474553594c46;  // 464c595345474d00, read as a word
+inline constexpr std::uint64_t JOURNAL_CONTENT_MESSAGES = 0;
+inline constexpr std::uint64_t JOURNAL_CONTENT_RECORDING = 1;
+inline constexpr std::uint64_t JOURNAL_DEFAULT_SEGMENT_SIZE = 67108864;
+inline constexpr std::uint64_t JOURNAL_MIN_SEGMENT_SIZE = 65536;
+inline constexpr std::uint64_t JOURNAL_MAX_SEGMENT_SIZE = 1073741824;
+inline constexpr std::uint64_t JOURNAL_DEFAULT_CONSUMERS = 16;
+inline constexpr std::uint64_t JOURNAL_MAX_CONSUMERS = 1024;
+inline constexpr std::uint64_t JOURNAL_CHECK_EVERY = 65536;
+inline constexpr std::uint64_t JOURNAL_ANNOUNCE_AHEAD = 4096;
+inline constexpr std::uint64_t JOURNAL_GATE_EVERY = 65536;
+inline constexpr std::int32_t JOURNAL_TYPE_CHECK = -3;
+inline constexpr std::int32_t JOURNAL_TYPE_CUT = -4;
+inline constexpr std::uint64_t JOURNAL_CUT_POWER_LOSS = 1;
+inline constexpr std::uint64_t JOURNAL_CUT_FAILED_SYNC = 2;
+inline constexpr std::int64_t JOURNAL_SYNC_NEVER = 0;
+inline constexpr std::int64_t JOURNAL_SYNC_EACH = -1;
+
+// [journal_header]
+inline constexpr std::uint64_t JOURNAL_HEADER_MAGIC = 0;
+inline constexpr std::uint64_t JOURNAL_HEADER_MAJOR = 8;
+inline constexpr std::uint64_t JOURNAL_HEADER_MINOR = 10;
+inline constexpr std::uint64_t JOURNAL_HEADER_HEADER_LENGTH = 12;
+inline constexpr std::uint64_t JOURNAL_HEADER_REQUIRED_FEATURES = 16;
+inline constexpr std::uint64_t JOURNAL_HEADER_OPTIONAL_FEATURES = 24;
+inline constexpr std::uint64_t JOURNAL_HEADER_FILE_LENGTH = 32;
+inline constexpr std::uint64_t JOURNAL_HEADER_JOURNAL_ID = 40;
+inline constexpr std::uint64_t JOURNAL_HEADER_CREATED_AT = 56;
+inline constexpr std::uint64_t JOURNAL_HEADER_CONTENT = 64;
+inline constexpr std::uint64_t JOURNAL_HEADER_CONSUMERS = 68;
+inline constexpr std::uint64_t JOURNAL_HEADER_SEGMENT_SIZE = 72;
+inline constexpr std::uint64_t JOURNAL_HEADER_CONTROL_OFFSET = 80;
+inline constexpr std::uint64_t JOURNAL_HEADER_CONTROL_LENGTH = 88;
+inline constexpr std::uint64_t JOURNAL_HEADER_SCHEMA_OFFSET = 96;
+inline constexpr std::uint64_t JOURNAL_HEADER_SCHEMA_LENGTH = 104;
+inline constexpr std::uint64_t JOURNAL_HEADER_SCHEMA_ID = 112;
+inline constexpr std::uint64_t JOURNAL_HEADER_SCHEMA_VERSION = 116;
+inline constexpr std::uint64_t JOURNAL_HEADER_CRC = 4092;
+
+// [journal_control]
+inline constexpr std::uint64_t JOURNAL_CONTROL_BOOT_ID = 0;
+inline constexpr std::uint64_t JOURNAL_CONTROL_LOCK_TEST = 32;
+inline constexpr std::uint64_t JOURNAL_CONTROL_HELPER_LOCK = 33;
+inline constexpr std::uint64_t JOURNAL_CONTROL_SUCCESSOR = 40;
+inline constexpr std::uint64_t JOURNAL_CONTROL_FAILED = 48;
+inline constexpr std::uint64_t JOURNAL_CONTROL_DATA_SEQUENCE = 64;
+inline constexpr std::uint64_t JOURNAL_CONTROL_DATA_ASLEEP = 68;
+inline constexpr std::uint64_t JOURNAL_CONTROL_WORK_SEQUENCE = 128;
+inline constexpr std::uint64_t JOURNAL_CONTROL_WORK_ASLEEP = 132;
+inline constexpr std::uint64_t JOURNAL_CONTROL_CLAIMED = 192;
+inline constexpr std::uint64_t JOURNAL_CONTROL_PUBLISHED = 256;
+inline constexpr std::uint64_t JOURNAL_CONTROL_MESSAGES = 264;
+inline constexpr std::uint64_t JOURNAL_CONTROL_CHECKED = 272;
+inline constexpr std::uint64_t JOURNAL_CONTROL_READY = 320;
+inline constexpr std::uint64_t JOURNAL_CONTROL_SYNCED = 384;
+inline constexpr std::uint64_t JOURNAL_CONTROL_SYNCED_AT = 392;
+inline constexpr std::uint64_t JOURNAL_CONTROL_TRIMMED = 448;
+inline constexpr std::uint64_t JOURNAL_CONTROL_SYNC_EVERY = 512;
+inline constexpr std::uint64_t JOURNAL_CONTROL_MAX_AGE = 520;
+inline constexpr std::uint64_t JOURNAL_CONTROL_MAX_SIZE = 528;
+inline constexpr std::uint64_t JOURNAL_CONTROL_TRIM_CONSUMED = 536;
+inline constexpr std::uint64_t JOURNAL_CONTROL_SLOT = 768;
+inline constexpr std::uint64_t JOURNAL_CONTROL_CONSUMERS = 1024;
+
+// [journal_consumer]
+inline constexpr std::uint64_t JOURNAL_CONSUMER_GATE = 128;
+inline constexpr std::uint64_t JOURNAL_CONSUMER_PAIR_0 = 144;
+inline constexpr std::uint64_t JOURNAL_CONSUMER_PAIR_1 = 176;
+inline constexpr std::uint64_t JOURNAL_CONSUMER_SIZE = 256;
+
+// [journal_pair]
+inline constexpr std::uint64_t JOURNAL_PAIR_POSITION = 0;
+inline constexpr std::uint64_t JOURNAL_PAIR_COUNT = 8;
+inline constexpr std::uint64_t JOURNAL_PAIR_LOST = 16;
+inline constexpr std::uint64_t JOURNAL_PAIR_CRC = 24;
+inline constexpr std::uint64_t JOURNAL_PAIR_SIZE = 32;
+
+// [journal_segment]
+inline constexpr std::uint64_t JOURNAL_SEGMENT_MAGIC = 0;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_MAJOR = 8;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_MINOR = 10;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_HEADER_LENGTH = 12;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_JOURNAL_ID = 16;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_POSITION = 32;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_SIZE = 40;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_CREATED_AT = 48;
+inline constexpr std::uint64_t JOURNAL_SEGMENT_CRC = 4092;
+
+// [journal_record]
+inline constexpr std::uint64_t JOURNAL_RECORD_TIME = 8;
+inline constexpr std::uint64_t JOURNAL_RECORD_PAYLOAD = 16;
+
+// [journal_check]
+inline constexpr std::uint64_t JOURNAL_CHECK_LENGTH = 0;
+inline constexpr std::uint64_t JOURNAL_CHECK_TYPE = 4;
+inline constexpr std::uint64_t JOURNAL_CHECK_POSITION = 8;
+inline constexpr std::uint64_t JOURNAL_CHECK_COUNT = 16;
+inline constexpr std::uint64_t JOURNAL_CHECK_TIME = 24;
+inline constexpr std::uint64_t JOURNAL_CHECK_SPAN_CRC = 32;
+inline constexpr std::uint64_t JOURNAL_CHECK_CRC = 60;
+inline constexpr std::uint64_t JOURNAL_CHECK_SIZE = 64;
+
+// [journal_cut]
+inline constexpr std::uint64_t JOURNAL_CUT_LENGTH = 0;
+inline constexpr std::uint64_t JOURNAL_CUT_TYPE = 4;
+inline constexpr std::uint64_t JOURNAL_CUT_POSITION = 8;
+inline constexpr std::uint64_t JOURNAL_CUT_COUNT = 16;
+inline constexpr std::uint64_t JOURNAL_CUT_NEXT = 24;
+inline constexpr std::uint64_t JOURNAL_CUT_REACHED = 32;
+inline constexpr std::uint64_t JOURNAL_CUT_REASON = 40;
+inline constexpr std::uint64_t JOURNAL_CUT_CRC = 60;
+inline constexpr std::uint64_t JOURNAL_CUT_SIZE = 64;
+
 }  // namespace flyring::layout

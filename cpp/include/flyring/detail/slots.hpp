@@ -162,13 +162,17 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
 class ControlLock {
   public:
     /// Waits up to 5 s for the lock. Throws IoError.
-    ControlLock(const Fd& description, const ChannelFile& file) : ControlLock(description, file, std::try_to_lock) {
+    ControlLock(const Fd& description, const ChannelFile& file)
+        : ControlLock(description, file.header.control_offset() + layout::CONTROL_CONTROL_LOCK, file.path) {}
+    /// The same, of any file with a control section. `byte`: the lock's offset in the file.
+    ControlLock(const Fd& description, std::uint64_t byte, const std::string& path)
+        : description_(description), byte_(byte), held_(try_lock_byte(description, byte) == 0) {
         constexpr std::int64_t patience = 5'000'000'000;  // ns
         const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
         while (!held_) {
-            if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw IoError("control lock", EAGAIN, file.path);
+            if (clock_ns(CLOCK_MONOTONIC) - start > patience) throw IoError("control lock", EAGAIN, path);
             std::this_thread::sleep_for(std::chrono::microseconds(100));
-            held_ = lock_byte(description_, byte_, file.path);
+            held_ = lock_byte(description_, byte_, path);
         }
     }
     /// Tries once; converts to false if it did not get the lock, for whatever reason.
@@ -256,6 +260,8 @@ class SlotLock {
     /// For a forked child: closes without unlocking, since the parent shares the description.
     void abandon() noexcept { description_.reset(); }
     const Fd& description() const noexcept { return description_; }
+    /// Gives the description away, without unlocking.
+    Fd take() noexcept { return std::move(description_); }
     bool still_held() const noexcept { return try_lock_byte(description_, byte_) == 0; }
 
   private:

@@ -70,22 +70,6 @@ inline TableHeader check_options(const TableOptions& options) {
     return header;
 }
 
-/// Whether the file lies in memory (tmpfs, ramfs), so that a reboot removes it.
-inline bool in_memory(const Fd& fd, const std::string& path) {
-    struct statfs status{};
-    if (::fstatfs(fd.get(), &status) != 0) throw_errno("fstatfs", path);
-    const auto type = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
-    return type == 0x01021994 || type == 0x858458f6;
-}
-
-/// Syncs the folder of `path`, so that the names in it survive a power loss.
-inline void sync_folder(const std::string& path) {
-    const std::string folder = folder_of(path);
-    const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!fd) throw_errno("open", folder);
-    if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_errno("fsync", folder);
-}
-
 /// An attached table: descriptor, mappings, and a checked copy of the header. The descriptor itself never holds a lock.
 struct TableFile {
     std::string path;

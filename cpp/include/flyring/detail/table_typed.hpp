@@ -25,11 +25,6 @@ void check_template(const TableHeader& header) {
                                    std::to_string(T::sbeTemplateId()));
 }
 
-inline const Sender& no_sender() noexcept {
-    static const Sender none{};
-    return none;
-}
-
 /// Calls handler(T& decoder) over a value. Throws BadMessage (ring 0, position 0) if it is no message of `T`.
 template <typename T, typename Handler>
 decltype(auto) decode_value(Bytes value, Handler&& handler) {

@@ -11,6 +11,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
@@ -335,6 +336,53 @@ final class ChannelFile implements AutoCloseable {
     /** Writes all that was changed to the disk. */
     synchronized void sync() {
         check("fsync", Sys.syncFile(open()), path);
+    }
+
+    /** Does the same for its bytes alone; returns 0, or the negated error number. */
+    synchronized int syncData() {
+        return Sys.syncData(open());
+    }
+
+    /** The type of the file system. */
+    synchronized long type() {
+        long[] typeAndFree = new long[2];
+        check("fstatfs", Sys.fileSystem(open(), typeAndFree), path);
+        return typeAndFree[0];
+    }
+
+    /** Whether the file lies on overlayfs, where a sync may reach another file than the one that is mapped. */
+    boolean onOverlay() {
+        return type() == OVERLAY;
+    }
+
+    /** Reads into memory; returns how many bytes, fewer only at the file's end, or a negated error number. */
+    synchronized int read(long offset, Memory target, int index, int length) {
+        Objects.checkFromIndexSize(index, length, target.capacity());
+        int done = 0;
+        while (done < length) {
+            long result = Sys.read(open(), target.address() + index + done, length - done, offset + done);
+            if (result == 0 || result < 0 && result != -Linux.EINTR) {
+                return result == 0 ? done : (int) result;
+            }
+            done += (int) Math.max(0, result);
+        }
+        Reference.reachabilityFence(target);
+        return done;
+    }
+
+    /** Writes from memory; returns 0, or a negated error number. */
+    synchronized int write(long offset, Memory source, int index, int length) {
+        Objects.checkFromIndexSize(index, length, source.capacity());
+        int done = 0;
+        while (done < length) {
+            long result = Sys.write(open(), source.address() + index + done, length - done, offset + done);
+            if (result < 0 && result != -Linux.EINTR) {
+                return (int) result;
+            }
+            done += (int) Math.max(0, result);
+        }
+        Reference.reachabilityFence(source);
+        return 0;
     }
 
     /** The permission bits. */

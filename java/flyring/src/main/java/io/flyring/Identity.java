@@ -96,6 +96,11 @@ final class Identity {
         return createdAt != null ? createdAt : now();
     }
 
+    /** The wall clock that was set; null for the real one. */
+    LongSupplier clock() {
+        return clock;
+    }
+
     long now() {
         if (clock != null) {
             return clock.getAsLong();

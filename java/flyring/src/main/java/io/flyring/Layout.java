@@ -336,6 +336,121 @@ final class Layout {
     static final int TABLE_BODY_CRC = 12;
     static final int TABLE_BODY_VALUE = 16;
 
+    // [journal]
+    static final String JOURNAL_MAGIC_HEX = "464c594a524e4c00";
+    static final String JOURNAL_SEGMENT_MAGIC_HEX = "464c595345474d00";
+    static final int JOURNAL_CONTENT_MESSAGES = 0;
+    static final int JOURNAL_CONTENT_RECORDING = 1;
+    static final int JOURNAL_DEFAULT_SEGMENT_SIZE = 67108864;
+    static final int JOURNAL_MIN_SEGMENT_SIZE = 65536;
+    static final int JOURNAL_MAX_SEGMENT_SIZE = 1073741824;
+    static final int JOURNAL_DEFAULT_CONSUMERS = 16;
+    static final int JOURNAL_MAX_CONSUMERS = 1024;
+    static final int JOURNAL_CHECK_EVERY = 65536;
+    static final int JOURNAL_ANNOUNCE_AHEAD = 4096;
+    static final int JOURNAL_GATE_EVERY = 65536;
+    static final int JOURNAL_TYPE_CHECK = -3;
+    static final int JOURNAL_TYPE_CUT = -4;
+    static final int JOURNAL_CUT_POWER_LOSS = 1;
+    static final int JOURNAL_CUT_FAILED_SYNC = 2;
+    static final int JOURNAL_SYNC_NEVER = 0;
+    static final int JOURNAL_SYNC_EACH = -1;
+
+    // [journal_header]
+    static final int JOURNAL_HEADER_MAGIC = 0;
+    static final int JOURNAL_HEADER_MAJOR = 8;
+    static final int JOURNAL_HEADER_MINOR = 10;
+    static final int JOURNAL_HEADER_HEADER_LENGTH = 12;
+    static final int JOURNAL_HEADER_REQUIRED_FEATURES = 16;
+    static final int JOURNAL_HEADER_OPTIONAL_FEATURES = 24;
+    static final int JOURNAL_HEADER_FILE_LENGTH = 32;
+    static final int JOURNAL_HEADER_JOURNAL_ID = 40;
+    static final int JOURNAL_HEADER_CREATED_AT = 56;
+    static final int JOURNAL_HEADER_CONTENT = 64;
+    static final int JOURNAL_HEADER_CONSUMERS = 68;
+    static final int JOURNAL_HEADER_SEGMENT_SIZE = 72;
+    static final int JOURNAL_HEADER_CONTROL_OFFSET = 80;
+    static final int JOURNAL_HEADER_CONTROL_LENGTH = 88;
+    static final int JOURNAL_HEADER_SCHEMA_OFFSET = 96;
+    static final int JOURNAL_HEADER_SCHEMA_LENGTH = 104;
+    static final int JOURNAL_HEADER_SCHEMA_ID = 112;
+    static final int JOURNAL_HEADER_SCHEMA_VERSION = 116;
+    static final int JOURNAL_HEADER_CRC = 4092;
+
+    // [journal_control]
+    static final int JOURNAL_CONTROL_BOOT_ID = 0;
+    static final int JOURNAL_CONTROL_LOCK_TEST = 32;
+    static final int JOURNAL_CONTROL_HELPER_LOCK = 33;
+    static final int JOURNAL_CONTROL_SUCCESSOR = 40;
+    static final int JOURNAL_CONTROL_FAILED = 48;
+    static final int JOURNAL_CONTROL_DATA_SEQUENCE = 64;
+    static final int JOURNAL_CONTROL_DATA_ASLEEP = 68;
+    static final int JOURNAL_CONTROL_WORK_SEQUENCE = 128;
+    static final int JOURNAL_CONTROL_WORK_ASLEEP = 132;
+    static final int JOURNAL_CONTROL_CLAIMED = 192;
+    static final int JOURNAL_CONTROL_PUBLISHED = 256;
+    static final int JOURNAL_CONTROL_MESSAGES = 264;
+    static final int JOURNAL_CONTROL_CHECKED = 272;
+    static final int JOURNAL_CONTROL_READY = 320;
+    static final int JOURNAL_CONTROL_SYNCED = 384;
+    static final int JOURNAL_CONTROL_SYNCED_AT = 392;
+    static final int JOURNAL_CONTROL_TRIMMED = 448;
+    static final int JOURNAL_CONTROL_SYNC_EVERY = 512;
+    static final int JOURNAL_CONTROL_MAX_AGE = 520;
+    static final int JOURNAL_CONTROL_MAX_SIZE = 528;
+    static final int JOURNAL_CONTROL_TRIM_CONSUMED = 536;
+    static final int JOURNAL_CONTROL_SLOT = 768;
+    static final int JOURNAL_CONTROL_CONSUMERS = 1024;
+
+    // [journal_consumer]
+    static final int JOURNAL_CONSUMER_GATE = 128;
+    static final int JOURNAL_CONSUMER_PAIR_0 = 144;
+    static final int JOURNAL_CONSUMER_PAIR_1 = 176;
+    static final int JOURNAL_CONSUMER_SIZE = 256;
+
+    // [journal_pair]
+    static final int JOURNAL_PAIR_POSITION = 0;
+    static final int JOURNAL_PAIR_COUNT = 8;
+    static final int JOURNAL_PAIR_LOST = 16;
+    static final int JOURNAL_PAIR_CRC = 24;
+    static final int JOURNAL_PAIR_SIZE = 32;
+
+    // [journal_segment]
+    static final int JOURNAL_SEGMENT_MAGIC = 0;
+    static final int JOURNAL_SEGMENT_MAJOR = 8;
+    static final int JOURNAL_SEGMENT_MINOR = 10;
+    static final int JOURNAL_SEGMENT_HEADER_LENGTH = 12;
+    static final int JOURNAL_SEGMENT_JOURNAL_ID = 16;
+    static final int JOURNAL_SEGMENT_POSITION = 32;
+    static final int JOURNAL_SEGMENT_SIZE = 40;
+    static final int JOURNAL_SEGMENT_CREATED_AT = 48;
+    static final int JOURNAL_SEGMENT_CRC = 4092;
+
+    // [journal_record]
+    static final int JOURNAL_RECORD_TIME = 8;
+    static final int JOURNAL_RECORD_PAYLOAD = 16;
+
+    // [journal_check]
+    static final int JOURNAL_CHECK_LENGTH = 0;
+    static final int JOURNAL_CHECK_TYPE = 4;
+    static final int JOURNAL_CHECK_POSITION = 8;
+    static final int JOURNAL_CHECK_COUNT = 16;
+    static final int JOURNAL_CHECK_TIME = 24;
+    static final int JOURNAL_CHECK_SPAN_CRC = 32;
+    static final int JOURNAL_CHECK_CRC = 60;
+    static final int JOURNAL_CHECK_SIZE = 64;
+
+    // [journal_cut]
+    static final int JOURNAL_CUT_LENGTH = 0;
+    static final int JOURNAL_CUT_TYPE = 4;
+    static final int JOURNAL_CUT_POSITION = 8;
+    static final int JOURNAL_CUT_COUNT = 16;
+    static final int JOURNAL_CUT_NEXT = 24;
+    static final int JOURNAL_CUT_REACHED = 32;
+    static final int JOURNAL_CUT_REASON = 40;
+    static final int JOURNAL_CUT_CRC = 60;
+    static final int JOURNAL_CUT_SIZE = 64;
+
     private Layout() {
     }
 }

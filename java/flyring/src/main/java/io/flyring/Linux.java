@@ -23,6 +23,7 @@ final class Linux {
 
     static final int ENOENT = 2;
     static final int EINTR = 4;
+    static final int EIO = 5;
     static final int EACCES = 13;
     static final int EPERM = 1;
     static final int ENXIO = 6;
@@ -64,6 +65,8 @@ final class Linux {
 
     static final int MS_SYNC = 4;
 
+    static final int LOCK_EX = 2;
+
     static final int RLIMIT_FSIZE = 1;
 
     static final int MADV_POPULATE_READ = 22;
@@ -88,6 +91,7 @@ final class Linux {
     static final int FUTEX_WAKE_BITSET = 10;
     static final int FUTEX_32 = 2;
     static final int FUTEX_WAITV_MOST = 128;
+    static final int CLOCK_REALTIME = 0;
     static final int CLOCK_MONOTONIC = 1;
     static final int MEMBARRIER_GLOBAL_EXPEDITED = 2;
     static final int MEMBARRIER_REGISTER_GLOBAL_EXPEDITED = 4;
@@ -114,6 +118,7 @@ final class Linux {
             case EPERM -> "operation not permitted";
             case ENOENT -> "no such file or directory";
             case EINTR -> "interrupted";
+            case EIO -> "input/output error";
             case EAGAIN -> "locked by another";
             case ENOMEM -> "out of memory, or of mappings";
             case EACCES -> "permission denied";

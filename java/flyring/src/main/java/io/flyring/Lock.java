@@ -74,8 +74,13 @@ final class Lock implements AutoCloseable {
 
     /** Takes the control lock; waits for at most 5 s. */
     void lockControl(Header header) {
+        lockControl(control(header));
+    }
+
+    /** The same with the offset of the byte to lock. */
+    void lockControl(long offset) {
         long since = System.nanoTime();
-        while (!tryLock(control(header))) {
+        while (!tryLock(offset)) {
             if (System.nanoTime() - since > CONTROL_LOCK_NANOS) {
                 throw new IoException("fcntl", Linux.EAGAIN, path, path + ": the control lock was not free for 5 s."
                     + " Some process that holds it is stopped: find it with lslocks.");

@@ -4,7 +4,8 @@ package io.flyring;
 /**
  * One message. During a poll the payload lies in the ring (with a {@link LossySubscriber}, in a private copy), and the
  * message is valid until its handler returns. After that an access may find another message or be out of bounds. A
- * message that {@link Subscriber#take() take} returns owns its bytes and stays valid.
+ * message that {@link Subscriber#take() take} returns owns its bytes and stays valid. The messages of a {@link Journal}
+ * are of this class, too.
  */
 public final class Message {
     private final PayloadBuffer buffer;
@@ -12,6 +13,8 @@ public final class Message {
     private final int ring;
     private long position;
     private Sender sender;
+    private long time;
+    private long number = -1;
 
     private Message(int ring, PayloadBuffer buffer, Sender sender) {
         this.ring = ring;
@@ -52,6 +55,12 @@ public final class Message {
         position = messagePosition;
     }
 
+    /** Sets what a message of a journal has besides. */
+    void ofJournal(long newTime, long newNumber) {
+        time = newTime;
+        number = newNumber;
+    }
+
     void invalidate() {
         buffer.invalidate();
     }
@@ -74,6 +83,8 @@ public final class Message {
         Message copy = new Message(ring, bytes, sender);
         copy.type = type;
         copy.position = position;
+        copy.time = time;
+        copy.number = number;
         return copy;
     }
 
@@ -130,6 +141,24 @@ public final class Message {
      */
     public long position() {
         return position;
+    }
+
+    /**
+     * Of a message of a {@link Journal}: when it was appended, or the time that its writer gave.
+     *
+     * @return ns since 1970; 0 for a message of a channel.
+     */
+    public long time() {
+        return time;
+    }
+
+    /**
+     * Of a message of a {@link Journal}: how many messages lie before it.
+     *
+     * @return the number, from 0; -1 for a message of a channel.
+     */
+    public long number() {
+        return number;
     }
 
     /**

@@ -3,7 +3,8 @@ package io.flyring;
 
 /**
  * The table was last written before a reboot and not closed with a sync, so values may be torn. The first writer after
- * the reboot recovers it if its values have checksums. Code {@code needs-recovery}.
+ * the reboot recovers it if its values have checksums. A journal is recovered by its first writer after a reboot in any
+ * case. Code {@code needs-recovery}.
  */
 public final class NeedsRecoveryException extends FlyringException {
     private static final long serialVersionUID = 1L;
@@ -18,8 +19,15 @@ public final class NeedsRecoveryException extends FlyringException {
         this.path = path;
     }
 
+    /** Of a journal. */
+    NeedsRecoveryException(String path) {
+        super("needs-recovery", path + " was written in another boot, and no writer has recovered it yet. Take its"
+            + " writer: that recovers it.");
+        this.path = path;
+    }
+
     /**
-     * The table's file.
+     * The table's file, or the journal's folder.
      *
      * @return the path.
      */

@@ -30,6 +30,11 @@ final class Place {
         return path(nameOrPath, ".table");
     }
 
+    /** The path of a journal's name or a path (journal.md 2). */
+    static String journalPath(String nameOrPath) {
+        return path(nameOrPath, ".journal");
+    }
+
     private static String path(String nameOrPath, String suffix) {
         if (nameOrPath == null) {
             throw new InvalidArgumentException("name", "There is no name.");

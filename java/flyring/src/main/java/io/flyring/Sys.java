@@ -58,6 +58,12 @@ final class Sys {
 
     private static native int fsync(int fd);
 
+    private static native int fdatasync(int fd);
+
+    private static native int flock(int fd, int operation);
+
+    private static native int clock_gettime(int clock, long time);
+
     private static native long pread(int fd, long target, long length, long offset);
 
     private static native long pwrite(int fd, long source, long length, long offset);
@@ -239,6 +245,21 @@ final class Sys {
     /** Writes a file, or a folder, to the disk. */
     static int syncFile(int fd) {
         return result(fsync(fd));
+    }
+
+    /** Writes the bytes of a file to the disk, and of its status only what reading them needs. */
+    static int syncData(int fd) {
+        return result(fdatasync(fd));
+    }
+
+    /** Locks a folder's description; waits while another process has the lock. */
+    static int lockFolder(int fd) {
+        return result(flock(fd, Linux.LOCK_EX));
+    }
+
+    /** Reads a clock into a struct timespec. Allocates nothing. */
+    static void clock(int clock, long time) {
+        clock_gettime(clock, time);
     }
 
     static long address(ByteBuffer direct) {

@@ -18,6 +18,42 @@ final class TypedClaim {
     private TypedClaim() {
     }
 
+    /** Makes the checks for a writer of a journal; returns the message's length. */
+    static int length(MessageEncoderFlyweight encoder, int variableLength, MessageHeader header) {
+        if (variableLength < 0) {
+            throw new InvalidArgumentException("variable_length", "The length " + variableLength
+                + " of the groups and data of " + encoder.getClass().getSimpleName() + " is negative.");
+        }
+        if (encoder.sbeTemplateId() == 0) {
+            throw new InvalidArgumentException("type", encoder.getClass().getSimpleName() + " has the template id 0,"
+                + " but a message's type is its template id, and must be 1 or more. Give it another id in the schema.");
+        }
+        final int block = encoder.sbeBlockLength();
+        if (header == null && ((block | encoder.sbeTemplateId() | encoder.sbeSchemaId() | encoder.sbeSchemaVersion())
+            & ~MAX_HEADER_FIELD) != 0) {
+            throw new InvalidArgumentException("encoder", encoder.getClass().getSimpleName() + " has a block length,"
+                + " template id, schema id or version which the usual message header cannot hold: its fields are 0 to"
+                + " 65535. Claim with the schema's own header.");
+        }
+        return Math.max((header == null ? HEADER_LENGTH : header.length()) + block + variableLength, variableLength);
+    }
+
+    /** Writes the header into claimed space, and wraps the encoder over the block. */
+    static void encode(MessageEncoderFlyweight encoder, MessageHeader header, PayloadBuffer buffer) {
+        final int block = encoder.sbeBlockLength();
+        final int template = encoder.sbeTemplateId();
+        final int schema = encoder.sbeSchemaId();
+        final int version = encoder.sbeSchemaVersion();
+        if (header == null) {
+            buffer.putLong(0, block | (long) template << TEMPLATE_AT | (long) schema << SCHEMA_AT
+                | (long) version << VERSION_AT);
+            encoder.wrap(buffer, HEADER_LENGTH);
+        } else {
+            header.encode(buffer, block, template, schema, version);
+            encoder.wrap(buffer, header.length());
+        }
+    }
+
     /**
      * Claims, writes the header and wraps the encoder over the block; null if there is no room.
      *

@@ -124,6 +124,26 @@ public final class WaitSet {
         return add(client, client.waiting());
     }
 
+    /**
+     * Adds a reader of a journal. It is ready when there is something to poll, or when its next method throws.
+     *
+     * @param reader a reader that is not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(JournalReader reader) {
+        return add(reader, reader.waiting());
+    }
+
+    /**
+     * Adds a consumer of a journal. It is ready when there is something to poll, or when its next method throws.
+     *
+     * @param consumer a consumer that is not in the set yet.
+     * @return this.
+     */
+    public WaitSet add(JournalConsumer consumer) {
+        return add(consumer, consumer.waiting());
+    }
+
     private WaitSet add(AutoCloseable object, Waiting waiting) {
         checkIdle();
         if (indexOf(object) >= 0) {

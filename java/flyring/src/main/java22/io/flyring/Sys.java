@@ -50,6 +50,11 @@ final class Sys {
     private static final MethodHandle MUNMAP = function("munmap", JAVA_LONG, JAVA_LONG);
     private static final MethodHandle MSYNC = function("msync", JAVA_LONG, JAVA_LONG, JAVA_INT);
     private static final MethodHandle FSYNC = function("fsync", JAVA_INT);
+    private static final MethodHandle FDATASYNC = function("fdatasync", JAVA_INT);
+    private static final MethodHandle FLOCK = function("flock", JAVA_INT, JAVA_INT);
+    private static final MethodHandle CLOCK = LINKER.downcallHandle(
+        LINKER.defaultLookup().find("clock_gettime").orElseThrow(),
+        FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG));
     private static final MethodHandle PREAD = longFunction("pread", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle PWRITE = longFunction("pwrite", JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle LSEEK = longFunction("lseek", JAVA_INT, JAVA_LONG, JAVA_INT);
@@ -294,6 +299,27 @@ final class Sys {
     /** Writes a file, or a folder, to the disk. */
     static int syncFile(int fd) {
         return call((arena, errno) -> (int) FSYNC.invokeExact(errno, fd));
+    }
+
+    /** Writes the bytes of a file to the disk, and of its status only what reading them needs. */
+    static int syncData(int fd) {
+        return call((arena, errno) -> (int) FDATASYNC.invokeExact(errno, fd));
+    }
+
+    /** Locks a folder's description; waits while another process has the lock. */
+    static int lockFolder(int fd) {
+        return call((arena, errno) -> (int) FLOCK.invokeExact(errno, fd, Linux.LOCK_EX));
+    }
+
+    /** Reads a clock into a struct timespec. Allocates nothing. */
+    static void clock(int clock, long time) {
+        try {
+            final int ignored = (int) CLOCK.invokeExact(clock, time);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new IllegalStateException("A call into the C library failed.", e);
+        }
     }
 
     static long address(ByteBuffer direct) {

@@ -42,6 +42,7 @@ final class Child {
                 return;
             }
             case "table-writer" -> writeTable(Table.open(arguments[1]));
+            case "journal-writer" -> writeJournal(Journal.open(arguments[1]));
             case "beat" -> beat(Channel.open(arguments[1]));
             case "watch" -> {
                 watch(Channel.open(arguments[1]));
@@ -119,6 +120,22 @@ final class Child {
                 } else {
                     writer.put(i % 7, value, 0, length);
                 }
+            }
+        }
+    }
+
+    /** Appends to a journal until it is killed. Each message has its number, and its last byte throughout. */
+    private static void writeJournal(Journal journal) {
+        PayloadBuffer bytes = new PayloadBuffer();
+        bytes.wrap(new byte[2000]);
+        try (JournalWriter writer = journal.writer("mortal", Duration.ofSeconds(20))) {
+            System.out.println("ready");
+            while (true) {
+                long number = writer.number();
+                int length = 8 + (int) (number * 37 % 1900);
+                bytes.setMemory(8, length - 8, (byte) number);
+                bytes.putLong(0, number);
+                writer.append(bytes, 0, length);
             }
         }
     }

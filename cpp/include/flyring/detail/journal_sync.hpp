@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+
+#include "flyring/detail/journal_segment.hpp"
+#include "flyring/detail/slots.hpp"
+#include "flyring/detail/waiting.hpp"
+#include "flyring/errors.hpp"
+
+// Making durable what was appended (spec/journal.md 5).
+
+namespace flyring::detail {
+
+/// A sync has failed: ends the writer. It must not be tried again, because the kernel may mark pages as clean that it
+/// could not write.
+inline void note_failed_sync(const JournalFile& file) noexcept {
+    store_release(file.failed(), std::int32_t{1});
+    raise_epoch(file.slot());
+}
+
+/// Syncs of one thread. It keeps the last segment open.
+class JournalSyncer {
+  public:
+    explicit JournalSyncer(const JournalFile& file) noexcept
+        : file_(&file), waker_(file.read_only ? Waker() : Waker(file.data(), file.wakes)) {}
+
+    /// Sync 2 to 4, by any process. False: a sync has failed before, so this one would prove nothing. Throws IoError if
+    /// this one fails; the writer has ended then.
+    bool make_durable() {
+        if (load_acquire(file_->failed()) != 0) return false;
+        const std::int64_t to = load_acquire(file_->checked());  // pairs with check
+        const std::int64_t from = load_acquire(file_->synced());
+        check(to, from);
+        if (to <= from) return true;
+        if (const int error = sync_segments(from, to); error != 0) {
+            note_failed_sync(*file_);
+            throw IoError("fdatasync", error, file_->path);
+        }
+        if (load_acquire(file_->failed()) != 0) return false;
+        note_synced(to);
+        return true;
+    }
+    void note_synced(std::int64_t to) noexcept {
+        raise(file_->synced(), to);  // 4; pairs with durable readers
+        store_relaxed(file_->synced_at(), wall_clock(file_->environment));
+        if (waker_.is_due()) waker_.wake(waiting_bit(0));
+    }
+
+    /// Syncs each segment from that of one position to that of another, in this order. Returns 0, or the errno of a
+    /// sync. Throws IoError if one cannot be opened: nothing is lost by that.
+    int sync_segments(std::int64_t from, std::int64_t to) {
+        const JournalHeader& header = file_->header;
+        for (std::int64_t at = header.segment_of(from); at <= to; at += header.size()) {
+            if (const int error = sync_segment(at); error != 0) return error;
+        }
+        return 0;
+    }
+    int sync_segment(std::int64_t position) {
+        if (!fd_.ours() || position != opened_) {
+            fd_ = open_segment(*file_, position);
+            if (!fd_) throw IoError("open", ENOENT, file_->segment_path(position));
+            fd_.mark(file_->segment_path(position));
+            opened_ = position;
+        }
+        return ::fdatasync(fd_.get()) == 0 ? 0 : errno;
+    }
+    void abandon() noexcept { fd_.reset(); }
+
+  private:
+    void check(std::int64_t to, std::int64_t from) const {
+        if (!is_journal_position(to)) file_->corrupt(to, "checked is no position");
+        if (!is_journal_position(from)) file_->corrupt(from, "synced is no position");
+    }
+
+    const JournalFile* file_;
+    Waker waker_;
+    Fd fd_;
+    std::int64_t opened_ = -1;
+};
+
+}  // namespace flyring::detail

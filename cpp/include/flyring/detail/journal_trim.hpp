@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "flyring/detail/journal_seek.hpp"
+#include "flyring/detail/journal_span.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/journal_options.hpp"
+
+// Removing what is not needed any more (spec/journal.md 8).
+
+namespace flyring::detail {
+
+/// The lowest gate of a consumer; `none` if there is no consumer. A gate that cannot be counts as 0 (10).
+inline std::int64_t lowest_gate(const JournalFile& file, std::int64_t none) noexcept {
+    std::int64_t lowest = none;
+    for (std::uint32_t slot = 0; slot < file.header.consumers; ++slot) {
+        const ConsumerWords words = file.consumer(slot);
+        if (!words.kept()) continue;
+        const std::int64_t gate = load_acquire(words.gate());  // pairs with store_gate
+        lowest = std::min(lowest, is_journal_position(gate) ? gate : 0);
+    }
+    return lowest;
+}
+inline bool has_consumer(const JournalFile& file) noexcept {
+    for (std::uint32_t slot = 0; slot < file.header.consumers; ++slot) {
+        if (file.consumer(slot).kept()) return true;
+    }
+    return false;
+}
+
+/// Which positions may go, whatever else holds them.
+class TrimLimits {
+  public:
+    explicit TrimLimits(const JournalFile& file) : file_(file), reader_(file) {}
+
+    std::int64_t of(const JournalTrim& trim) {
+        switch (trim.kind()) {
+            case JournalTrim::Kind::consumed:
+                return has_consumer(file_) ? lowest_gate(file_, layout::MAX_POSITION) : 0;
+            case JournalTrim::Kind::position:
+                if (!is_journal_position(trim.value())) {
+                    throw InvalidArgument("position", "a position is a multiple of 64, 0 or above");
+                }
+                return trim.value();
+            case JournalTrim::Kind::before:
+                return older_than(trim.value());
+            case JournalTrim::Kind::size:
+                break;
+        }
+        return beyond(trim.value());
+    }
+
+    /// The first segment that has, or may have, a message whose time is not below `time`: so its successor's first
+    /// check says.
+    std::int64_t older_than(std::int64_t time) {
+        const std::vector<std::int64_t> all = segments();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            if (i + 1 == all.size()) return all[i];
+            const std::optional<std::int64_t> largest = time_before(all[i + 1]);
+            if (!largest || *largest >= time) return all[i];
+        }
+        return 0;
+    }
+    /// The first of the last segments that have at most this many bytes together.
+    std::int64_t beyond(std::int64_t bytes) {
+        const std::vector<std::int64_t> all = segments();
+        const auto fit = static_cast<std::size_t>(bytes / file_.header.size());
+        if (all.empty()) return 0;
+        return all[all.size() - std::min(std::max<std::size_t>(fit, 1), all.size())];
+    }
+
+  private:
+    std::vector<std::int64_t> segments() const {
+        const std::int64_t trimmed = beginning(file_);
+        std::vector<std::int64_t> all = list_segments(file_);
+        all.erase(all.begin(), std::lower_bound(all.begin(), all.end(), trimmed));
+        return all;
+    }
+    /// The largest time of a message before a segment; empty if its first record does not say.
+    std::optional<std::int64_t> time_before(std::int64_t segment) {
+        for (int cuts = 0; cuts < 1000; ++cuts) {
+            const auto first = landmark_at(reader_, segment);
+            if (!first || first->time) return first ? first->time : std::nullopt;
+            segment = first->next;  // a cut: no message lies in this segment
+        }
+        return std::nullopt;
+    }
+
+    const JournalFile& file_;
+    SpanReader reader_;
+};
+
+/// Trims to `limit`, at most (8). `description`: for the control lock. Returns the bytes that became free.
+inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description, std::int64_t limit,
+                                  bool looks_at_gates) {
+    const JournalHeader& header = file.header;
+    const auto lowest = [&](std::int64_t most) {
+        return header.segment_of(looks_at_gates ? lowest_gate(file, most) : most);
+    };
+    std::int64_t x = lowest(std::min(limit, end_of_reading(file, true)));  // 1
+    const std::optional<std::int64_t> whole = segment_below(file, x);      // it may lie in the gap of a recovery
+    if (!whole || *whole <= beginning(file)) return 0;
+    x = *whole;
+    file.sync_control();  // 2
+    {
+        const ControlLock lock(description, file.control_lock(), file.control);  // 3
+        const std::int64_t now = lowest(x);
+        if (now < x) {
+            const std::optional<std::int64_t> below = segment_below(file, now);
+            if (!below) return 0;
+            x = *below;
+        }
+        if (x <= beginning(file)) return 0;
+        store_release(file.trimmed(), x);  // 4; pairs with readers that miss a segment
+    }
+    file.sync_control();  // 5
+    std::uint64_t freed = 0;
+    for (const std::int64_t one : list_segments(file)) {
+        if (one >= x) break;
+        unlink_if_there(file.segment_path(one));
+        freed += header.segment_file_length();
+    }
+    return freed;
+}
+
+}  // namespace flyring::detail

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "flyring/detail/journal_helper.hpp"
+#include "flyring/detail/journal_recover.hpp"
+#include "flyring/detail/journal_state.hpp"
+#include "flyring/detail/journal_sync.hpp"
+#include "flyring/detail/waiting.hpp"
+#include "flyring/errors.hpp"
+#include "flyring/span.hpp"
+
+// The writer of a journal (spec/journal.md 3.1, 3.2).
+
+namespace flyring::detail {
+
+/// Throws NoFreeSlot: who has the writer's slot.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_writer_not_free(const JournalFile& file) {
+    std::vector<SlotOwner> owners;
+    SlotFields fields;
+    std::string who = "another process";
+    if (read_fields(file.slot(), fields)) {
+        owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
+        if (fields.pid != 0) {
+            who = "process " + std::to_string(fields.pid);
+            if (!owners[0].name.empty()) who += " '" + owners[0].name + "'";
+        }
+    }
+    throw NoFreeSlot(file.path, "writer", 1, std::move(owners),
+                     "the writer's slot is taken, last by " + who + "; wait longer, or close that writer");
+}
+
+/// The owner of the writer's slot. Its address never changes.
+class JournalWriterCore final : public JournalMember {
+  public:
+    /// `name`: null for a push, which leaves the slot's name. `helper`: starts a thread that keeps `ahead` segments
+    /// ready.
+    JournalWriterCore(std::shared_ptr<JournalState> state, const std::string* name, bool helper, std::uint32_t ahead,
+                      std::chrono::nanoseconds timeout)
+        : state_(std::move(state)), file_(state_->file), syncer_(file_), over_(std::make_shared<JournalHandOver>()) {
+        if (name != nullptr && !name->empty()) check_name("name", *name);
+        check_timeout(timeout);
+        if (ahead > 1024) throw InvalidArgument("ahead", "it must be 0 to 1024");
+        state_->check_writable();
+        if (name != nullptr) name_ = *name;
+        holds_ = name != nullptr;
+        waker_ = Waker(file_.data(), file_.wakes);
+        worker_ = Waker(file_.work(), file_.wakes);
+        state_->enter(*this);
+        try {
+            take(name, later(clock_ns(CLOCK_MONOTONIC), timeout.count()));
+            if (helper) {
+                state_->with_lock([&] { helper_ = std::make_shared<JournalHelper>(state_, ahead, over_); });
+                JournalHelper::start(helper_);
+            }
+        } catch (...) {
+            if (open()) {
+                state_->close(*this, [] {});
+            } else {
+                lock_.release();
+            }
+            state_->leave(*this);
+            throw;
+        }
+    }
+    JournalWriterCore(const JournalWriterCore&) = delete;
+    JournalWriterCore& operator=(const JournalWriterCore&) = delete;
+    ~JournalWriterCore() override { state_->leave(*this); }
+
+    /// The deleter of a JournalWriter. If a claim is open, the claim owns this object from then on.
+    struct EndWriter {
+        void operator()(JournalWriterCore* core) const noexcept {
+            if (core->use() != claim_open) {
+                try {
+                    core->close_synced(true);
+                } catch (const std::exception&) {
+                    // What is not durable stays so: the next sync, or a recovery, finds it.
+                }
+                delete core;
+                return;
+            }
+            core->state_->leave(*core);
+            core->writer_ended_ = true;
+        }
+    };
+
+    // The hot path.
+
+    /// Appends one message (3.1, all steps). `time`: the caller's, or `now`. Returns the record's position.
+    static constexpr std::int64_t now = std::numeric_limits<std::int64_t>::min();
+    [[gnu::always_inline]] inline std::int64_t append(const std::byte* payload, std::size_t length, std::int32_t type,
+                                                      std::int64_t time) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1 || length > max_payload_)) refuse(length, type);
+        const InUse guard(*this);
+        const auto size = journal_align(journal_message_header + static_cast<std::int64_t>(length));
+        if (FLYRING_UNLIKELY(end_ + size > claimed_)) reserve(size);
+        const std::int64_t position = end_;
+        std::byte* const to = at(position);
+        if (length <= small) {
+            copy_small(to + journal_message_header, payload, length);  // 4
+        } else {
+            std::memcpy(to + journal_message_header, payload, length);
+        }
+        publish_message(to, length, type, time == now ? wall_clock(file_.environment) : time, size);
+        return position;
+    }
+
+    /// Opens a claim, and returns its payload.
+    std::byte* claim(std::size_t length, std::int32_t type) {
+        if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1 || length > max_payload_)) refuse(length, type);
+        InUse guard(*this);
+        const auto size = journal_align(journal_message_header + static_cast<std::int64_t>(length));
+        if (end_ + size > claimed_) reserve(size);
+        claim_type_ = type;
+        guard.set_after(claim_open);
+        return at(end_) + journal_message_header;
+    }
+    std::int64_t commit_claim(std::size_t length, std::int64_t time) {
+        if (FLYRING_UNLIKELY(!usable())) lose_claim();
+        const InUse guard(*this);
+        const std::int64_t position = end_;
+        publish_message(at(position), length, claim_type_, time == now ? wall_clock(file_.environment) : time,
+                        journal_align(journal_message_header + static_cast<std::int64_t>(length)));
+        return position;
+    }
+    /// Publishes the open claim as padding.
+    std::int64_t abort_claim(std::size_t length) {
+        if (!usable()) lose_claim();
+        const std::int64_t position = end_;
+        pad(journal_message_header + static_cast<std::int64_t>(length));
+        if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
+        set_due();
+        set_use(idle);
+        return position;
+    }
+    /// Ends the open claim when its handle is destroyed without commit or abort.
+    static void drop_claim(JournalWriterCore* core, std::size_t length) noexcept {
+        if (core->usable()) core->abort_claim(length);
+        core->set_use(idle);
+        if (core->writer_ended_) delete core;
+    }
+    // Other verbs.
+
+    std::size_t append_many(span<const Bytes> messages, std::int32_t type, std::int64_t time);
+
+    /// Sync 1 to 4. Throws IoError, which ends the writer.
+    void sync() {
+        check_usable();
+        const InUse guard(*this);
+        sync_in_use();
+    }
+    /// Checks, syncs if `sync`, and gives the slot back. An error of the sync comes after the close.
+    void close_synced(bool sync) {
+        if (!open()) return;
+        std::exception_ptr failed;
+        if (sync && usable() && use() == idle) {
+            try {
+                this->sync();
+            } catch (...) {
+                failed = std::current_exception();
+            }
+        }
+        state_->close(*this, [this] {
+            if (use() == in_use) throw_in_use();
+        });
+        if (failed) std::rethrow_exception(failed);
+    }
+
+    std::int64_t position() const noexcept { return end_; }
+    std::int64_t number() const noexcept { return count_; }
+    const std::string& name() const noexcept { return name_; }
+    std::size_t max_length() const noexcept { return max_payload_; }
+    const std::optional<JournalRecovery>& recovery() const noexcept { return recovery_; }
+    std::int32_t raw_type() const noexcept { return raw_type_; }
+    JournalState& state() const noexcept { return *state_; }
+
+    // JournalMember.
+
+    bool holds_writer() const noexcept override { return holds_; }
+    void finish() override {
+        if (open() && usable() && use() != claim_open) sync_in_use();
+    }
+    void give_back(bool owned) noexcept override {
+        if (helper_) helper_->stop();
+        if (owned && use() == claim_open) pad_claim();
+        if (owned) {
+            store_release(file_.slot().closed(), std::int32_t{1});
+            wake_all(file_.data());
+        }
+        segment_.detach();
+    }
+    void abandon() noexcept override {
+        if (helper_) helper_->abandon();
+        syncer_.abandon();
+        segment_.detach();
+        JournalMember::abandon();
+    }
+    [[noreturn, gnu::cold]] void throw_unusable() override {
+        if (!open()) throw Closed("a writer of journal " + file_.path + " is used " + why_closed());
+        if (load_acquire(file_.failed()) != 0) {
+            const int of_helper = helper_ ? helper_->error() : 0;
+            throw IoError("fdatasync", sync_error_ != 0 ? sync_error_ : of_helper != 0 ? of_helper : EIO, file_.path);
+        }
+        throw SlotLost("writer", 0);
+    }
+    [[noreturn, gnu::cold]] void throw_in_use() override {
+        if (use() == claim_open) {
+            throw ViewAlive("a claim of the writer of journal " + file_.path + " is open; commit or abort it first");
+        }
+        throw TwoThreads("the writer of journal " + file_.path);
+    }
+
+  private:
+    static constexpr std::int64_t crc_piece = 4096;  // the CRC of a span is computed in pieces of this many bytes
+
+    std::byte* at(std::int64_t position) const noexcept { return base_ + (position & mask_); }
+    std::int64_t segment_end() const noexcept { return segment_position_ + file_.header.size(); }
+
+    void take(const std::string* name, std::int64_t deadline);
+    void begin(const WriterStart& start);
+
+    /// Throws the first error that applies, in the order of spec/api.md.
+    [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::size_t length, std::int32_t type) {
+        if (open() && use() != idle) throw_in_use();
+        if (!open()) throw_unusable();
+        if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 or more");
+        if (length > max_payload_) throw MessageTooLarge(length, max_payload_);
+        JournalMember::refuse();
+    }
+    [[noreturn, gnu::noinline, gnu::cold]] void lose_claim() {
+        const bool ended = writer_ended_;
+        set_use(idle);
+        if (ended) {
+            delete this;
+            throw Closed("the writer of this claim was closed");
+        }
+        throw_unusable();
+    }
+
+    /// Steps 4 (time, type) to 8 of a message whose payload is written.
+    [[gnu::always_inline]] inline void publish_message(std::byte* to, std::size_t length, std::int32_t type,
+                                                       std::int64_t time, std::int64_t size) {
+        store_relaxed(word_at<std::int64_t>(to, layout::JOURNAL_RECORD_TIME), time);
+        store_relaxed(word_at<std::int32_t>(to, layout::RECORD_TYPE), type);
+        store_release(word_at<std::int32_t>(to, layout::RECORD_LENGTH),
+                      static_cast<std::int32_t>(journal_message_header + static_cast<std::int64_t>(length)));  // 5
+        largest_ = std::max(largest_, time);
+        advance(end_ + size, count_ + 1);
+        if (FLYRING_UNLIKELY(end_ >= due_ || load_relaxed(file_published_ + sync_offset) != 0)) after_append();
+        if (waker_.is_due()) waker_.wake(waiting_bit(0));  // 8
+    }
+    /// Step 6.
+    [[gnu::always_inline]] inline void advance(std::int64_t end, std::int64_t count) noexcept {
+        store_release(file_published_, end);
+        store_relaxed(file_published_ + messages_offset, count);
+        compiler_fence();
+        end_ = end;
+        count_ = count;
+    }
+    // Words that are read or written with `published`, from there.
+    static constexpr std::uint64_t messages_offset =
+        (layout::JOURNAL_CONTROL_MESSAGES - layout::JOURNAL_CONTROL_PUBLISHED) / sizeof(std::int64_t);
+    static constexpr std::uint64_t sync_offset =
+        (layout::JOURNAL_CONTROL_SYNC_EVERY - layout::JOURNAL_CONTROL_PUBLISHED) / sizeof(std::int64_t);
+
+    /// Step 3: nothing up to `end` is changed before `claimed` says so.
+    void announce(std::int64_t end) noexcept {
+        if (end <= claimed_) return;
+        claimed_ = end;
+        store_relaxed(file_.claimed(), end);
+        release_fence();
+    }
+
+    /// Steps 1 to 3 for a record, or batch, of `size` bytes.
+    [[gnu::noinline]] void reserve(std::int64_t size) {
+        const JournalHeader& header = file_.header;
+        std::int64_t in = header.in_segment(end_);
+        if (in != 0 && in + size > header.size() - journal_unit) {  // 1
+            const std::int64_t next = segment_end();
+            Mapping mapping = map_ready(next);  // before the first store: if it fails, nothing is changed
+            pad(next - end_);
+            enter(next, std::move(mapping));
+            in = 0;
+        }
+        if (in == 0) {  // 2
+            if (segment_position_ != end_) enter(end_, map_ready(end_));
+            check();
+            wake_helper();
+        }
+        if (end_ + size > claimed_) {  // 3
+            announce(std::min(end_ + size + static_cast<std::int64_t>(layout::JOURNAL_ANNOUNCE_AHEAD),
+                              segment_end() - journal_unit));
+        }
+        set_due();
+    }
+
+    /// The segment at `position`, ready and mapped. Throws NoSpace, IoError.
+    Mapping map_ready(std::int64_t position) {
+        make_ready(file_, position);
+        JournalHandOver::Segment made = over_->take(position);
+        if (made.position == position) return std::move(made.mapping);
+        const Fd fd = open_to_write(file_, position);
+        return map_segment(file_, fd, position, Access::write);
+    }
+    void enter(std::int64_t position, Mapping mapping) {
+        if (helper_) {
+            over_->retire(std::exchange(segment_, std::move(mapping)));
+        } else {
+            segment_ = Mapping();
+            segment_ = std::move(mapping);
+        }
+        segment_position_ = position;
+        base_ = segment_.data() + layout::HEADER_LENGTH;
+    }
+
+    /// Publishes padding of `length` bytes, unrounded.
+    void pad(std::int64_t length) noexcept {
+        const std::int64_t size = journal_align(length);
+        sum(end_);
+        announce(end_ + size);
+        std::byte* const to = at(end_);
+        store_relaxed(word_at<std::int32_t>(to, layout::RECORD_TYPE), layout::TYPE_PADDING);
+        store_release(word_at<std::int32_t>(to, layout::RECORD_LENGTH), static_cast<std::int32_t>(length));
+        crc_ = crc32c(to, layout::RECORD_HEADER_LENGTH, crc_);
+        advance(end_ + size, count_);
+        summed_ = end_;
+    }
+    /// Pads an open claim at a close.
+    void pad_claim() noexcept {
+        if (claimed_ > end_) pad(std::min(claimed_, segment_end() - journal_unit) - end_);
+    }
+
+    /// Adds the bytes up to `end` to the span's CRC.
+    void sum(std::int64_t end) noexcept {
+        if (end > summed_) crc_ = crc32c(at(summed_), static_cast<std::size_t>(end - summed_), crc_);
+        summed_ = std::max(summed_, end);
+    }
+
+    /// A check (3.2).
+    void check() noexcept {
+        sum(end_);
+        const std::int64_t t = end_;
+        announce(t + journal_check_length);
+        std::byte* const to = at(t);
+        write_check_body(to, {t, count_, largest_, crc_});
+        constexpr auto length = static_cast<std::int32_t>(journal_check_length);
+        store_release(word_at<std::int32_t>(to, layout::RECORD_LENGTH), length);
+        advance(t + journal_check_length, count_);
+        store_release(file_.checked(), t);
+        span_ = summed_ = end_;
+        crc_ = 0;
+        if (load_relaxed(file_.sync_every()) > 0) checked_at_ = wall_clock(file_.environment);
+    }
+
+    void set_due() noexcept {
+        due_ = std::min(summed_ + crc_piece, span_ + static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY));
+    }
+
+    /// Step 7, and the CRC of what was appended.
+    [[gnu::noinline]] void after_append() {
+        if (end_ - summed_ >= crc_piece) sum(end_);
+        if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
+        set_due();
+        const std::int64_t every = file_.valid_sync_every();
+        if (every == layout::JOURNAL_SYNC_EACH) {
+            sync_in_use();
+        } else if (every > 0 && span_ != end_) {
+            const std::int64_t time = wall_clock(file_.environment);
+            if (time - checked_at_ < every && time >= checked_at_) return;
+            check();
+            set_due();
+            wake_helper();
+        }
+    }
+
+    void sync_in_use() {
+        if (span_ != end_) {  // 1
+            if (file_.header.in_segment(end_) == 0 && segment_position_ != end_) enter(end_, map_ready(end_));
+            check();
+            set_due();
+            if (waker_.is_due()) waker_.wake(waiting_bit(0));
+        }
+        try {
+            if (syncer_.make_durable()) return;
+        } catch (const IoError& error) {
+            if (load_acquire(file_.failed()) != 0) sync_error_ = error.error();
+            throw;
+        }
+        throw_unusable();
+    }
+    void wake_helper() noexcept {
+        if (worker_.is_due()) worker_.wake(waiting_bit(0));
+    }
+
+    // In the order in which the hot path needs them.
+    std::int64_t end_ = 0;      // t
+    std::int64_t claimed_ = 0;  // as the file's word
+    std::int64_t count_ = 0;    // messages before t
+    std::byte* base_ = nullptr;
+    std::int64_t mask_ = 0;
+    std::int64_t* file_published_ = nullptr;
+    std::int64_t largest_ = 0;  // time
+    std::int64_t due_ = 0;      // from here on after_append has work
+    std::size_t max_payload_ = 0;
+    Waker waker_;
+
+    std::shared_ptr<JournalState> state_;
+    const JournalFile& file_;
+    std::int64_t span_ = 0;    // the end of the last check
+    std::int64_t summed_ = 0;  // up to here the span's bytes are in crc_
+    std::uint32_t crc_ = 0;
+    std::int32_t claim_type_ = 0;
+    std::int32_t raw_type_ = 1;
+    std::int64_t checked_at_ = 0;  // the time of the last check, for sync_every
+    std::int64_t segment_position_ = -1;
+    Mapping segment_;
+    JournalSyncer syncer_;
+    Waker worker_;
+    std::shared_ptr<JournalHandOver> over_;
+    std::shared_ptr<JournalHelper> helper_;
+    std::string name_;
+    std::optional<JournalRecovery> recovery_;
+    int sync_error_ = 0;
+    bool holds_ = false;
+    bool writer_ended_ = false;  // the open claim owns this object
+};
+
+/// Takes the slot (channel.md 5.2, journal.md 3.4, 5, 7).
+inline void JournalWriterCore::take(const std::string* name, std::int64_t deadline) {
+    state_->with_lock([&] {  // so that a forked child knows of the description
+        lock_ = SlotLock(open_description(file_.fd, file_.control), file_.writer_lock());
+    });
+    while (!lock_byte(lock_.description(), file_.writer_lock(), file_.control)) {
+        const std::int64_t time = clock_ns(CLOCK_MONOTONIC);
+        if (time >= deadline) throw_writer_not_free(file_);
+        std::this_thread::sleep_for(Nanoseconds(std::min<std::int64_t>(1'000'000, deadline - time)));
+        state_->check_open();
+    }
+    file_.check_linked();
+    const WriterStart start = JournalMend(file_, lock_.description(), state_->progress).run();
+    const SlotWords slot = file_.slot();
+    std::int64_t epoch = 0;
+    if (name != nullptr) {
+        epoch =
+            slot.take(*name, file_.environment, file_.wakes, [&] { store_relaxed(slot.closed(), std::int32_t{0}); });
+    } else {
+        epoch = next_epoch(load_relaxed(slot.epoch()));
+        store_relaxed(slot.closed(), std::int32_t{0});
+        store_relaxed(slot.wakes(), file_.wakes ? epoch : 0);
+        compiler_fence();
+        store_release(slot.epoch(), epoch);
+    }
+    begin(start);
+    wake_all(file_.data());
+    set_owner(std::move(lock_), slot.epoch(), epoch);
+}
+
+inline void JournalWriterCore::begin(const WriterStart& start) {
+    const JournalHeader& header = file_.header;
+    mask_ = header.size() - 1;
+    max_payload_ = static_cast<std::size_t>(header.longest() - journal_message_header);
+    raw_type_ = header.schema_length != 0 ? layout::TYPE_RAW : 1;
+    file_published_ = file_.published();
+    end_ = claimed_ = start.end;
+    claimed_ = load_relaxed(file_.claimed());
+    count_ = start.count;
+    span_ = start.span;
+    summed_ = start.end;
+    crc_ = start.crc;
+    largest_ = start.time;
+    recovery_ = start.recovery;
+    if (header.in_segment(end_) != 0) {
+        make_ready(file_, header.segment_of(end_));
+        enter(header.segment_of(end_),
+              map_segment(file_, open_to_write(file_, end_), header.segment_of(end_), Access::write));
+    }
+    set_due();
+}
+
+/// Appends messages in batches: of each, the first record's length comes last (channel.md 6.3). Returns how many, all
+/// unless there was no space for more.
+inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, std::int32_t type, std::int64_t time) {
+    if (use() != idle || !usable() || type < 1) refuse(0, type);
+    for (const Bytes& message : messages) {
+        if (message.size() > max_payload_) throw MessageTooLarge(message.size(), max_payload_);
+    }
+    if (messages.empty()) return 0;
+    const InUse guard(*this);
+    const JournalHeader& header = file_.header;
+    if (time == now) time = wall_clock(file_.environment);
+    const auto size_of = [](const Bytes& message) {
+        return journal_align(journal_message_header + static_cast<std::int64_t>(message.size()));
+    };
+    const auto write = [&](std::int64_t position, const Bytes& message) {
+        std::byte* const to = at(position);
+        if (!message.empty()) std::memcpy(to + journal_message_header, message.data(), message.size());
+        store_relaxed(word_at<std::int64_t>(to, layout::JOURNAL_RECORD_TIME), time);
+        store_relaxed(word_at<std::int32_t>(to, layout::RECORD_TYPE), type);
+        return word_at<std::int32_t>(to, layout::RECORD_LENGTH);
+    };
+    const auto length_of = [](const Bytes& message) {
+        return static_cast<std::int32_t>(journal_message_header + static_cast<std::int64_t>(message.size()));
+    };
+    std::size_t done = 0;
+    while (done < messages.size()) {
+        const std::int64_t first = size_of(messages[done]);
+        if (end_ + first > claimed_) {
+            try {
+                reserve(first);
+            } catch (const FlyringError&) {
+                if (done == 0) throw;
+                break;  // what was appended stays; the next call says why there is no more
+            }
+        }
+        const std::int64_t most = std::min(header.longest(), segment_end() - journal_unit - end_);
+        std::int64_t size = first;
+        std::size_t last = done + 1;
+        while (last < messages.size() && size + size_of(messages[last]) <= most) size += size_of(messages[last++]);
+        announce(end_ + size);
+        std::int64_t position = end_ + first;
+        for (std::size_t i = done + 1; i < last; ++i) {
+            store_relaxed(write(position, messages[i]), length_of(messages[i]));
+            position += size_of(messages[i]);
+        }
+        store_release(write(end_, messages[done]), length_of(messages[done]));
+        largest_ = std::max(largest_, time);
+        advance(end_ + size, count_ + static_cast<std::int64_t>(last - done));
+        done = last;
+        if (end_ - summed_ >= crc_piece) sum(end_);
+        if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
+        set_due();
+    }
+    after_append();
+    if (waker_.is_due()) waker_.wake(waiting_bit(0));
+    return done;
+}
+
+}  // namespace flyring::detail

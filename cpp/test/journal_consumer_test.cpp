@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "journals.hpp"
+
+// Named consumers and the deque that they make of a journal (spec/journal.md 6).
+
+namespace {
+
+using namespace journals;
+using support::code_of;
+
+class JournalConsumers : public JournalTest {
+  protected:
+    static constexpr std::uint64_t first_consumer = layout::JOURNAL_CONTROL_CONSUMERS;
+};
+
+TEST_F(JournalConsumers, a_consumer_goes_on_where_it_stopped) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 500);
+    for (int round = 0; round < 10; ++round) {
+        JournalConsumer consumer = Journal::open("j").consumer("c", JournalStart::newest());
+        if (round == 0) {
+            EXPECT_EQ(consumer.number(), 500);
+            consumer.forget();
+            EXPECT_EQ(code_of([&] { consumer.take(); }), "closed");
+            continue;
+        }
+        if (round == 1) {  // the name is new again
+            EXPECT_EQ(consumer.number(), 500);
+            append(writer, 500, 300);
+        }
+        EXPECT_EQ(consumer.number(), 500 + 20 * (round - 1));
+        EXPECT_EQ(consumer.size(), 800 - consumer.number());
+        EXPECT_EQ(
+            consumer.poll([](const JournalMessage& message) { EXPECT_EQ(number_in(message), message.number()); }, 20),
+            20);
+    }
+}
+
+TEST_F(JournalConsumers, pop_peek_and_size_make_a_deque) {
+    Journal journal = Journal::create("j", options());
+    JournalConsumer consumer = journal.consumer("c");
+    EXPECT_FALSE(consumer.pop());
+    EXPECT_FALSE(consumer.peek());
+    for (int i = 0; i < 5; ++i) journal.push(std::to_string(i));
+    EXPECT_EQ(consumer.size(), 5);
+    EXPECT_EQ(support::text(*consumer.peek()), "0");
+    EXPECT_EQ(support::text(*consumer.peek()), "0");
+    EXPECT_EQ(support::text(*consumer.pop()), "0");
+    EXPECT_EQ(support::text(*consumer.pop(1s)), "1");
+    EXPECT_EQ(consumer.size(), 3);
+    consumer.sync();
+    EXPECT_EQ(support::text(*consumer.peek()), "2");
+}
+
+TEST_F(JournalConsumers, a_name_has_one_owner_and_slots_are_limited) {
+    flyring::JournalOptions made = options();
+    made.consumers = 2;
+    Journal journal = Journal::create("j", made);
+    JournalConsumer one = journal.consumer("one");
+    try {
+        journal.consumer("one");
+        FAIL();
+    } catch (const flyring::NoFreeSlot& error) {
+        EXPECT_EQ(error.kind(), "consumer");
+        EXPECT_EQ(error.slots(), 2U);
+        EXPECT_EQ(error.owners()[0].name, "one");
+    }
+    EXPECT_EQ(code_of([&] { journal.forget("one"); }), "busy");
+    EXPECT_EQ(code_of([&] { journal.forget("two"); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { journal.consumer(""); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { journal.consumer("a b"); }), "invalid-argument");
+    journal.consumer("two");
+    EXPECT_EQ(code_of([&] { journal.consumer("three"); }), "no-free-slot");  // "two" is kept
+    journal.forget("two");
+    journal.consumer("three");
+    one.close();
+    EXPECT_EQ(journal.consumer("one").slot(), 0U);
+}
+
+TEST_F(JournalConsumers, the_gate_is_stored_within_a_long_poll_and_at_its_end) {
+    Journal journal = Journal::create("j", options(1 << 20));
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 1000);
+    JournalConsumer consumer = journal.consumer("c");
+    const auto gate = [&] { return control_word<std::int64_t>(first_consumer + layout::JOURNAL_CONSUMER_GATE); };
+    EXPECT_EQ(gate(), 0);
+    std::int64_t furthest = 0;
+    consumer.poll(
+        [&](const JournalMessage& message) {
+            furthest = std::max(furthest, message.position() - gate());
+            EXPECT_LE(message.position() - gate(), 65536 + 1024);
+        },
+        1000);
+    EXPECT_GT(furthest, 65000);
+    EXPECT_EQ(gate(), consumer.position());
+    append(writer, 1000, 3);
+    consumer.poll([&](const JournalMessage& message) {
+        if (message.number() == 1001) {
+            EXPECT_EQ(gate(), message.position());
+        }
+        return message.number() == 1000 ? flyring::Action::COMMIT : flyring::Action::CONTINUE;
+    });
+    EXPECT_EQ(gate(), consumer.position());
+}
+
+TEST_F(JournalConsumers, a_handler_that_throws_has_consumed_its_message) {
+    Journal journal = Journal::create("j", options());
+    for (int i = 0; i < 3; ++i) journal.push(std::to_string(i));
+    {
+        JournalConsumer consumer = journal.consumer("c");
+        EXPECT_THROW(consumer.poll([](const JournalMessage&) { throw std::logic_error("x"); }), std::logic_error);
+    }
+    EXPECT_EQ(support::text(*journal.consumer("c").pop()), "1");
+}
+
+TEST_F(JournalConsumers, each_state_of_a_store_of_the_gate_leaves_a_pair_that_proves_it) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 20);
+    JournalConsumer consumer = journal.consumer("c");
+    const std::string file = control_file();
+    for (int round = 0; round < 8; ++round) {
+        const std::vector<std::byte> before = support::read_file(file);
+        consumer.take();
+        const std::vector<std::byte> after = support::read_file(file);
+        // The words of the slot change one after the other, the gate last; the pair begins with -1.
+        const std::uint64_t slot = layout::HEADER_LENGTH + first_consumer;
+        for (std::uint64_t words = 0; words <= 12; ++words) {
+            std::vector<std::byte> now = before;
+            for (std::uint64_t word = 0; word < words; ++word) {
+                const std::uint64_t at = slot + layout::JOURNAL_CONSUMER_PAIR_0 + word * 8;
+                std::copy_n(after.begin() + static_cast<std::ptrdiff_t>(at), 8,
+                            now.begin() + static_cast<std::ptrdiff_t>(at));
+            }
+            const std::string name = "k" + std::to_string(round) + "." + std::to_string(words);
+            copy(name);
+            support::write_file(control_file(name), now);
+            JournalConsumer next = Journal::open(name).consumer("c");
+            EXPECT_EQ(next.number(), round);
+            EXPECT_EQ(next.lost(), 0);
+            EXPECT_EQ(read_all(next), 20 - round);
+            std::filesystem::remove_all(journal_folder(name));
+        }
+    }
+}
+
+TEST_F(JournalConsumers, a_killed_consumer_gets_again_what_it_had_since_the_last_store) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 100);
+    support::Child child([&](const support::Child::Ready& ready) {
+        JournalConsumer consumer = Journal::open("j").consumer("c");
+        consumer.poll([](const JournalMessage&) {}, 30);
+        consumer.poll([&](const JournalMessage& message) {
+            if (message.number() == 50) {
+                ready();
+                ::pause();
+            }
+        });
+        return false;
+    });
+    child.wait_until_ready();
+    EXPECT_EQ(code_of([&] { journal.consumer("c"); }), "no-free-slot");
+    child.kill();
+    JournalConsumer next = journal.consumer("c");
+    EXPECT_EQ(next.number(), 30);
+    EXPECT_EQ(read_all(next), 70);
+}
+
+TEST_F(JournalConsumers, a_gate_out_of_reach_is_corrupt_for_its_consumer_only) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 100);
+    journal.consumer("c");
+    for (const std::int64_t gate : {std::int64_t{-64}, std::int64_t{33}, std::int64_t{1} << 40}) {
+        set_control_word<std::int64_t>(first_consumer + layout::JOURNAL_CONSUMER_GATE, gate);
+        EXPECT_EQ(code_of([&] { journal.consumer("c"); }), "corrupt-journal") << gate;
+        EXPECT_EQ(journal.consumer("other").number(), 0);
+        journal.forget("other");
+    }
+    journal.forget("c");
+    EXPECT_EQ(journal.consumer("c").number(), 0);
+}
+
+}  // namespace

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include "faults.hpp"
+#include "journals.hpp"
+
+// Journals: verbs, options, errors (spec/journal.md 2, 3.1, 3.2).
+
+namespace {
+
+using namespace journals;
+using flyring::JournalOptions;
+using flyring::JournalSync;
+using support::bytes;
+using support::code_of;
+
+class JournalVerbs : public JournalTest {};
+
+TEST_F(JournalVerbs, create_makes_the_folder_with_a_control_file_and_a_segment) {
+    JournalOptions made = options();
+    made.consumers = 3;
+    made.schema = "<x/>";
+    made.schema_id = 7;
+    made.schema_version = 2;
+    Journal journal = Journal::create("j", made);
+    EXPECT_EQ(journal.path(), journal_folder());
+    EXPECT_EQ(journal.segment_size(), 65536U);
+    EXPECT_EQ(journal.consumers(), 3U);
+    EXPECT_EQ(journal.schema(), "<x/>");
+    struct stat status{};
+    ASSERT_EQ(::stat(journal_folder().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0700U);
+    ASSERT_EQ(::stat(segment_file(0).c_str(), &status), 0);
+    EXPECT_EQ(status.st_size, 4096 + 65536);
+    EXPECT_EQ(status.st_mode & 0777, 0600U);
+    EXPECT_EQ(control_word<std::int64_t>(layout::JOURNAL_CONTROL_PUBLISHED), 64);
+    EXPECT_EQ(control_word<std::int64_t>(layout::JOURNAL_CONTROL_READY), 65536);
+    EXPECT_EQ(support::peek<std::int32_t>(segment_file(0), 4096), 64);
+    EXPECT_EQ(support::peek<std::int32_t>(segment_file(0), 4100), layout::JOURNAL_TYPE_CHECK);
+    EXPECT_EQ(code_of([&] { Journal::create("j", made); }), "exists");
+    Journal again = Journal::open("j");
+    EXPECT_EQ(again.id(), journal.id());
+    EXPECT_EQ(again.schema_id(), 7U);
+    Journal::unlink("j");
+    EXPECT_NE(::stat(journal_folder().c_str(), &status), 0);
+    EXPECT_EQ(code_of([] { Journal::open("j"); }), "no-such-channel");
+    EXPECT_EQ(code_of([] { Journal::unlink("j"); }), "no-such-channel");
+    EXPECT_EQ(code_of([&] { again.writer(); }), "no-such-channel");
+}
+
+TEST_F(JournalVerbs, options_are_checked_and_compared) {
+    const auto invalid = [](const std::function<void(JournalOptions&)>& change) {
+        JournalOptions made = options();
+        change(made);
+        return code_of([&] { Journal::create("k", made); });
+    };
+    EXPECT_EQ(invalid([](auto& o) { o.segment_size = 65535; }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.segment_size = 32768; }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.segment_size = std::uint64_t{1} << 31; }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.consumers = 1025; }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.sync = JournalSync::every(std::chrono::nanoseconds(5)); }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.max_age = -1ns; }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.schema_id = 1; }), "invalid-argument");
+    EXPECT_EQ(invalid([](auto& o) { o.mode = 01777; }), "invalid-argument");
+    JournalOptions made = options();
+    made.sync = JournalSync::every(10ms);
+    made.max_size = 1 << 20;
+    Journal::create("j", made);
+    Journal::open_or_create("j", made);
+    Journal::open_or_create("j", options());
+    Journal::open_or_create("j");
+    const auto differs = [](const JournalOptions& asked) {
+        try {
+            Journal::open_or_create("j", asked);
+        } catch (const flyring::ChannelDiffers& error) {
+            return error.field();
+        }
+        return std::string();
+    };
+    made.segment_size = 1 << 17;
+    made.sync = JournalSync::each();
+    EXPECT_EQ(differs(made), "segment_size");
+    made.segment_size = smallest;
+    EXPECT_EQ(differs(made), "sync");
+    made.sync = JournalSync::every(10ms);
+    made.trim_consumed = true;
+    EXPECT_EQ(differs(made), "trim_consumed");
+    Journal journal = Journal::open("j");
+    flyring::JournalChange change;
+    change.trim_consumed = true;
+    change.sync = JournalSync::never();
+    journal.change(change);
+    made.sync = JournalSync::never();
+    EXPECT_EQ(differs(made), "");
+    EXPECT_EQ(journal.stats().sync, 0);
+    EXPECT_EQ(journal.stats().max_size, 1 << 20);
+    change.max_age = -1s;
+    EXPECT_EQ(code_of([&] { journal.change(change); }), "invalid-argument");
+}
+
+TEST_F(JournalVerbs, a_folder_with_other_files_is_no_journal) {
+    ASSERT_EQ(::mkdir(journal_folder().c_str(), 0700), 0);
+    support::write_file(journal_folder() + "/notes", {});
+    EXPECT_EQ(code_of([] { Journal::create("j", options()); }), "not-a-channel");
+    EXPECT_EQ(code_of([] { Journal::open("j"); }), "no-such-channel");
+    std::filesystem::remove(journal_folder() + "/notes");
+    // What a create left that was killed is no hindrance.
+    support::write_file(segment_file(0), std::vector<std::byte>(100));
+    support::write_file(journal_folder() + "/.control.123.tmp", {});
+    Journal journal = Journal::create("j", options());
+    EXPECT_EQ(std::filesystem::file_size(segment_file(0)), 4096U + 65536U);
+    support::write_file(control_file(), std::vector<std::byte>(100));
+    EXPECT_EQ(code_of([] { Journal::open("j"); }), "not-a-channel");
+    EXPECT_EQ(code_of([] { Journal::unlink("j"); }), "not-a-channel");
+}
+
+TEST_F(JournalVerbs, appends_are_read_with_time_position_and_number) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    const std::int64_t before = flyring::detail::clock_ns(CLOCK_REALTIME);
+    EXPECT_EQ(writer.append("first"), 64);
+    EXPECT_EQ(writer.append("", 7), 128);
+    EXPECT_EQ(writer.append(bytes("third"), 8, 12345), 192);
+    EXPECT_EQ(writer.position(), 256);
+    EXPECT_EQ(writer.number(), 3);
+    JournalReader reader = journal.reader();
+    const auto first = reader.take();
+    ASSERT_TRUE(first);
+    EXPECT_EQ(support::text(*first), "first");
+    EXPECT_EQ(first->position(), 64);
+    EXPECT_EQ(first->number(), 0);
+    EXPECT_EQ(first->type(), 1);
+    EXPECT_GE(first->time(), before);
+    EXPECT_LE(first->time(), flyring::detail::clock_ns(CLOCK_REALTIME));
+    EXPECT_EQ(reader.take()->type(), 7);
+    const auto third = reader.take();
+    EXPECT_EQ(third->time(), 12345);
+    EXPECT_EQ(third->number(), 2);
+    EXPECT_FALSE(reader.take());
+    EXPECT_EQ(reader.number(), 3);
+    EXPECT_EQ(code_of([&] { writer.append(bytes("x"), 0); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { writer.append(std::string(65536 / 4 - 15, 'x')); }), "too-large");
+    writer.append(std::string(65536 / 4 - 16, 'x'));
+    EXPECT_EQ(reader.take()->size(), 65536U / 4 - 16);
+}
+
+TEST_F(JournalVerbs, it_rolls_to_the_next_segment_with_a_check_at_its_start) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 1000);
+    EXPECT_EQ(writer.number(), 1000);
+    EXPECT_GT(writer.position(), 5 * smallest);
+    for (std::int64_t at = 0; at < writer.position(); at += smallest) {
+        EXPECT_EQ(support::peek<std::int32_t>(segment_file(at), 4100), layout::JOURNAL_TYPE_CHECK) << at;
+    }
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(read_all(reader), 1000);
+    EXPECT_EQ(reader.position(), writer.position());
+    EXPECT_EQ(reader.lost(), 0);
+    EXPECT_EQ(reader.cuts(), 0);
+    EXPECT_EQ(journal.stats().messages, 1000);
+}
+
+TEST_F(JournalVerbs, checks_come_after_64_kib_and_prove_their_spans) {
+    Journal journal = Journal::create("j", options(1 << 20));
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 1000);
+    writer.sync();
+    flyring::detail::JournalFile file = flyring::detail::open_journal("j", {});
+    flyring::detail::SpanReader reader(file);
+    std::int64_t at = 0;
+    std::int64_t count = 0;
+    int checks = 0;
+    for (;;) {
+        const auto end = reader.read(at, writer.position());
+        count += reader.messages;
+        if (end != flyring::detail::SpanEnd::check) break;
+        ++checks;
+        EXPECT_EQ(reader.check().count, count);
+        EXPECT_LT(reader.records_end() - at, 65536 + 1024);
+        at = reader.next();
+    }
+    EXPECT_EQ(at, writer.position());
+    EXPECT_GE(checks, 6);
+    EXPECT_EQ(count, 1000);
+}
+
+TEST_F(JournalVerbs, each_amount_of_room_at_a_segments_end_is_used) {
+    for (std::int64_t rest = 64; rest <= 320; rest += 64) {
+        const std::string name = "r" + std::to_string(rest);
+        Journal journal = Journal::create(name, options());
+        JournalWriter writer = journals::writer(journal);
+        while (writer.position() < smallest - rest) {
+            const std::int64_t room = smallest - rest - writer.position();
+            writer.append(std::string(static_cast<std::size_t>(std::min<std::int64_t>(room, 1024)) - 16, 'a'));
+        }
+        // A check may have come in between; fill up to the wanted rest again.
+        EXPECT_LE(smallest - writer.position(), rest);
+        const std::int64_t before = writer.number();
+        writer.append(std::string(100, 'b'));
+        writer.append("c");
+        writer.sync();
+        JournalReader reader = journal.reader();
+        std::string seen;
+        while (reader.poll([&](const JournalMessage& message) { seen += support::text(message).substr(0, 1); }) > 0) {
+        }
+        EXPECT_EQ(seen, std::string(static_cast<std::size_t>(before), 'a') + "bc") << rest;
+    }
+}
+
+TEST_F(JournalVerbs, claims_are_committed_aborted_or_dropped) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    flyring::JournalClaim claim = writer.claim(5, 9);
+    EXPECT_EQ(code_of([&] { writer.append("x"); }), "view-alive");
+    EXPECT_EQ(code_of([&] { writer.sync(); }), "view-alive");
+    std::memcpy(claim.data(), "hello", 5);
+    EXPECT_EQ(claim.commit(77), 64);
+    EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+    {
+        flyring::JournalClaim dropped = writer.claim(1000);
+    }
+    EXPECT_EQ(writer.claim(10).abort(), 128 + 1024);
+    writer.append("after");
+    JournalReader reader = journal.reader();
+    const auto first = reader.take();
+    EXPECT_EQ(support::text(*first), "hello");
+    EXPECT_EQ(first->time(), 77);
+    EXPECT_EQ(first->type(), 9);
+    const auto second = reader.take();
+    EXPECT_EQ(support::text(*second), "after");
+    EXPECT_EQ(second->number(), 1);
+    // Aborted claims count for the distance of checks, but their bytes do not for its CRC.
+    for (int i = 0; i < 20; ++i) {
+        flyring::JournalClaim aborted = writer.claim(16000);
+        std::memset(aborted.data(), i, aborted.size());
+        aborted.abort();
+    }
+    writer.append("last");
+    writer.sync();
+    JournalReader cold = journal.reader();
+    std::string seen;
+    while (cold.poll([&](const JournalMessage& message) { seen += support::text(message) + " "; }) > 0) {
+    }
+    EXPECT_EQ(seen, "hello after last ");
+    // A claim outlives its writer.
+    auto* other = new JournalWriter(std::move(writer));
+    flyring::JournalClaim orphan = other->claim(8);
+    delete other;
+    EXPECT_EQ(code_of([&] { orphan.commit(); }), "closed");
+    EXPECT_EQ(journals::writer(journal).number(), 3);
+}
+
+TEST_F(JournalVerbs, batches_are_of_any_length) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    std::vector<std::string> texts;
+    std::vector<flyring::Bytes> messages;
+    for (std::uint64_t i = 0; i < 700; ++i) texts.push_back(numbered(i));
+    for (const std::string& text : texts) messages.push_back(flyring::as_bytes(std::string_view(text)));
+    EXPECT_EQ(writer.append_many(messages, 3, 5), 700U);
+    EXPECT_EQ(writer.append_many({}, 3), 0U);
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(read_all(reader), 700);
+    writer.sync();
+    JournalReader cold = journal.reader();
+    EXPECT_EQ(read_all(cold), 700);
+    std::string large(65536 / 4, 'x');
+    messages.push_back(flyring::as_bytes(std::string_view(large)));
+    EXPECT_EQ(code_of([&] { writer.append_many(messages, 1); }), "too-large");
+    EXPECT_EQ(writer.number(), 700);
+}
+
+TEST_F(JournalVerbs, there_is_one_writer) {
+    Journal journal = Journal::create("j", options());
+    Journal other = Journal::open("j");
+    {
+        JournalWriter writer = journal.writer("feed", false);
+        EXPECT_EQ(writer.name(), "feed");
+        try {
+            other.writer("x", false, 1, 5ms);
+            FAIL();
+        } catch (const flyring::NoFreeSlot& error) {
+            EXPECT_EQ(error.kind(), "writer");
+            ASSERT_EQ(error.owners().size(), 1U);
+            EXPECT_EQ(error.owners()[0].name, "feed");
+        }
+        EXPECT_EQ(code_of([&] { other.push("x", 1ms); }), "no-free-slot");
+        EXPECT_EQ(code_of([&] { journal.push("x"); }), "busy");
+        EXPECT_EQ(code_of([] { Journal::unlink("j"); }), "no-free-slot");
+        writer.append("one");
+    }
+    EXPECT_EQ(other.push("two"), 192);  // after the writer's close, which made a check
+    EXPECT_EQ(journal.stats().writer, "feed");
+    EXPECT_FALSE(journal.stats().writing);
+    EXPECT_EQ(journal.push("three"), 256);
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(reader.poll([](const JournalMessage&) {}), 3);
+}
+
+TEST_F(JournalVerbs, no_space_changes_nothing_and_it_goes_on_when_there_is_room) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    while (writer.position() < smallest - 1100) writer.append(std::string(1000, 'x'));
+    const std::int64_t end = writer.position();
+    const std::int64_t count = writer.number();
+    {
+        const faults::Hook full(
+            [](const faults::Call& call) { return std::string(call.name) == "posix_fallocate" ? ENOSPC : 0; });
+        EXPECT_EQ(code_of([&] { writer.append(std::string(2000, 'y')); }), "no-space");
+        EXPECT_EQ(writer.position(), end);
+        writer.append("small");  // there is room for it in this segment
+        writer.sync();           // and for the check
+    }
+    writer.append(std::string(2000, 'y'));
+    EXPECT_EQ(writer.number(), count + 2);
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(reader.poll([](const JournalMessage&) {}, 1000), count + 2);
+}
+
+TEST_F(JournalVerbs, stats_tell_what_is_there) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journal.writer("w", false);
+    writer.append(bytes("a"), 1, 1000);
+    writer.append(bytes("b"), 1, 3000);
+    writer.append(bytes("c"), 1, 2000);
+    flyring::JournalStats stats = journal.stats();
+    EXPECT_EQ(stats.published, 256);
+    EXPECT_EQ(stats.messages, 3);
+    EXPECT_EQ(stats.synced, 0);
+    EXPECT_EQ(stats.oldest, 1000);
+    EXPECT_EQ(stats.newest, 3000);
+    EXPECT_EQ(stats.unsynced_since, 1000);
+    EXPECT_EQ(stats.segments, 1U);
+    EXPECT_TRUE(stats.writing);
+    EXPECT_FALSE(stats.helping);
+    EXPECT_EQ(stats.writer, "w");
+    EXPECT_EQ(stats.pid, ::getpid());
+    writer.sync();
+    stats = journal.stats();
+    EXPECT_EQ(stats.synced, 256);
+    EXPECT_EQ(stats.unsynced_since, 0);
+    EXPECT_EQ(stats.newest, 3000);
+    EXPECT_GT(stats.synced_at, 0);
+    JournalConsumer consumer = journal.consumer("c");
+    consumer.take();
+    stats = Journal::open("j").stats();
+    ASSERT_EQ(stats.consumers.size(), 1U);
+    EXPECT_EQ(stats.consumers[0].name, "c");
+    EXPECT_EQ(stats.consumers[0].behind, 2);
+    EXPECT_EQ(stats.consumers[0].lost, 0);
+    EXPECT_TRUE(stats.consumers[0].live);
+}
+
+TEST_F(JournalVerbs, read_only_reads) {
+    Journal::create("j", options()).push("x");
+    flyring::OpenJournalOptions opening;
+    opening.read_only = true;
+    Journal journal = Journal::open("j", opening);
+    JournalReader reader = journal.reader();
+    EXPECT_TRUE(reader.take());
+    EXPECT_FALSE(reader.take(3ms));
+    EXPECT_EQ(code_of([&] { journal.writer(); }), "access-denied");
+    EXPECT_EQ(code_of([&] { journal.push("y"); }), "access-denied");
+    EXPECT_EQ(code_of([&] { journal.consumer("c"); }), "access-denied");
+    EXPECT_EQ(code_of([&] { journal.trim(JournalTrim::consumed()); }), "access-denied");
+    EXPECT_EQ(journal.stats().messages, 1);
+}
+
+TEST_F(JournalVerbs, close_ends_all_objects) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journal.writer();
+    JournalReader reader = journal.reader();
+    JournalConsumer consumer = journal.consumer("c");
+    writer.append("x");
+    EXPECT_EQ(code_of([&] { reader.poll([&](const JournalMessage&) { journal.close(); }); }), "view-alive");
+    EXPECT_EQ(code_of([&] { reader.poll([&](const JournalMessage&) { reader.take(); }); }), "none");  // it was consumed
+    writer.append("y");
+    EXPECT_EQ(code_of([&] { reader.poll([&](const JournalMessage&) { reader.take(); }); }), "two-threads");
+    journal.close();
+    EXPECT_EQ(code_of([&] { writer.append("z"); }), "closed");
+    EXPECT_EQ(code_of([&] { reader.take(); }), "closed");
+    EXPECT_EQ(code_of([&] { consumer.take(); }), "closed");
+    EXPECT_EQ(code_of([&] { journal.stats(); }), "closed");
+    writer.close();
+    Journal again = Journal::open("j");
+    EXPECT_EQ(again.stats().synced, again.stats().published - 64);  // the writer's last sync
+    EXPECT_EQ(again.reader().poll([](const JournalMessage&) {}), 2);
+}
+
+TEST_F(JournalVerbs, the_helper_makes_segments_ahead_and_syncs_them) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journal.writer("", true, 2);
+    const auto eventually = [&](const std::function<bool()>& is) {
+        for (int i = 0; i < 2000 && !is(); ++i) std::this_thread::sleep_for(1ms);
+        return is();
+    };
+    EXPECT_TRUE(eventually([&] { return journal.stats().ready >= 3 * smallest; }));
+    EXPECT_TRUE(journal.stats().helping);
+    append(writer, 0, 500);
+    EXPECT_TRUE(eventually([&] { return journal.stats().synced >= 2 * smallest; }));
+    EXPECT_TRUE(eventually([&] { return journal.stats().ready >= (writer.position() / smallest + 3) * smallest; }));
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(read_all(reader), 500);
+    flyring::JournalChange change;
+    change.sync = JournalSync::every(1ms);
+    journal.change(change);
+    std::this_thread::sleep_for(2ms);
+    writer.append(numbered(500), 1);  // makes a check
+    EXPECT_TRUE(eventually([&] { return journal.stats().unsynced_since == 0; }));
+    writer.close();
+    EXPECT_FALSE(journal.stats().helping);
+}
+
+TEST_F(JournalVerbs, with_sync_each_an_append_is_durable_when_it_returns) {
+    JournalOptions made = options();
+    made.sync = JournalSync::each();
+    Journal journal = Journal::create("j", made);
+    JournalWriter writer = journals::writer(journal);
+    for (int i = 0; i < 5; ++i) {
+        writer.append("x");
+        EXPECT_EQ(journal.stats().synced, writer.position() - 64);
+    }
+    const std::vector<flyring::Bytes> two{bytes("a"), bytes("b")};
+    writer.append_many(two);
+    EXPECT_EQ(journal.stats().synced, writer.position() - 64);
+    EXPECT_EQ(journal.stats().messages, 7);
+}
+
+TEST_F(JournalVerbs, the_crc_is_the_same_by_table_and_by_instruction) {
+    EXPECT_EQ(flyring::detail::crc32c(bytes("123456789").data(), 9), 0xe3069283U);
+    std::vector<std::byte> data(10'000);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * i >> 3);
+    for (std::size_t length = 0; length <= data.size(); length += length < 2000 ? 1 : 97) {
+        const std::uint32_t by_table = ~flyring::detail::crc32c_by_table(data.data(), length, ~std::uint32_t{0});
+        ASSERT_EQ(flyring::detail::crc32c(data.data(), length), by_table) << length;
+        const std::size_t half = length / 3;
+        const std::uint32_t first = flyring::detail::crc32c(data.data(), half);
+        ASSERT_EQ(flyring::detail::crc32c(data.data() + half, length - half, first), by_table) << length;
+    }
+}
+
+}  // namespace

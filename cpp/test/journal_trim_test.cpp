@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "journals.hpp"
+
+// Removing what is not needed any more (spec/journal.md 8).
+
+namespace {
+
+using namespace journals;
+using support::code_of;
+
+class JournalTrims : public JournalTest {
+  protected:
+    Journal filled(const flyring::JournalOptions& made = options()) {
+        Journal journal = Journal::create("j", made);
+        JournalWriter writer = journals::writer(journal);
+        const std::string text(1000, 'x');
+        for (int i = 0; i < 600; ++i) writer.append(support::bytes(text), 1, i);
+        return journal;
+    }
+    std::vector<std::int64_t> segments() const {
+        return flyring::detail::list_segments(flyring::detail::open_journal("j", {}));
+    }
+};
+
+TEST_F(JournalTrims, only_whole_segments_that_are_synced_and_consumed_go) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    const std::string text(1000, 'x');
+    for (int i = 0; i < 200; ++i) writer.append(text);
+    EXPECT_EQ(journal.trim(JournalTrim::position(2 * smallest)), 0U);  // nothing is synced
+    writer.sync();
+    EXPECT_EQ(journal.trim(JournalTrim::consumed()), 0U);  // there is no consumer
+    JournalConsumer consumer = journal.consumer("c");
+    EXPECT_EQ(journal.trim(JournalTrim::position(2 * smallest)), 0U);
+    EXPECT_EQ(journal.trim(JournalTrim::size(0)), 0U);
+    while (consumer.position() < smallest + 5000) consumer.take();
+    EXPECT_EQ(journal.trim(JournalTrim::consumed()), 4096U + 65536U);
+    EXPECT_EQ(segments().front(), smallest);
+    EXPECT_EQ(journal.stats().trimmed, smallest);
+    EXPECT_EQ(journal.trim(JournalTrim::consumed()), 0U);
+    while (consumer.take()) {
+    }
+    consumer.close();
+    journal.trim(JournalTrim::consumed());
+    EXPECT_EQ(segments().front(), writer.position() / smallest * smallest);
+    EXPECT_EQ(journal.reader().number() + journal.reader().poll([](const JournalMessage&) {}, 1000), 200);
+}
+
+TEST_F(JournalTrims, by_position_time_and_size) {
+    Journal journal = filled();
+    EXPECT_EQ(code_of([&] { journal.trim(JournalTrim::position(5)); }), "invalid-argument");
+    journal.trim(JournalTrim::position(smallest + 6400));
+    EXPECT_EQ(segments().front(), smallest);
+    journal.trim(JournalTrim::before(200));
+    JournalReader reader = journal.reader();
+    EXPECT_LE(reader.take()->time(), 200);  // no message that is younger went
+    EXPECT_GT(journal.stats().trimmed, 2 * smallest);
+    const std::int64_t trimmed = journal.stats().trimmed;
+    journal.trim(JournalTrim::before(200));
+    EXPECT_EQ(journal.stats().trimmed, trimmed);
+    journal.trim(JournalTrim::size(3 * smallest));
+    EXPECT_EQ(segments().size(), 3U);
+    journal.trim(JournalTrim::size(0));
+    EXPECT_EQ(segments().size(), 1U);  // that of the end stays
+    EXPECT_GT(journal.reader().poll([](const JournalMessage&) {}, 1000), 0);
+}
+
+TEST_F(JournalTrims, limits_of_the_file_do_not_look_at_consumers_who_are_told) {
+    flyring::JournalOptions made = options();
+    made.max_size = 3 * smallest;
+    Journal journal = Journal::create("j", made);
+    JournalConsumer consumer = journal.consumer("c");
+    {
+        JournalWriter writer = journal.writer();
+        for (std::int64_t i = 0; i < 1000; ++i) writer.append(numbered(static_cast<std::uint64_t>(i)), 1);
+        writer.sync();
+        for (int i = 0; i < 3000 && segments().size() > 3; ++i) std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_LE(segments().size(), 4U);
+    EXPECT_GT(journal.stats().trimmed, 0);
+    const std::int64_t read = read_all(consumer);
+    EXPECT_EQ(read + consumer.lost(), 1000);
+    EXPECT_GT(consumer.lost(), 0);
+    const std::int64_t lost = consumer.lost();
+    consumer.close();
+    JournalConsumer next = journal.consumer("c");
+    EXPECT_EQ(next.lost(), lost);  // it is counted once
+    EXPECT_EQ(next.size(), 0);
+    EXPECT_EQ(journal.stats().consumers[0].lost, lost);
+}
+
+TEST_F(JournalTrims, what_was_lost_while_a_consumer_was_away_is_counted_once) {
+    Journal journal = filled();
+    {
+        JournalConsumer consumer = journal.consumer("c");
+        for (int i = 0; i < 10; ++i) consumer.take();
+    }
+    flyring::detail::JournalFile file = flyring::detail::open_journal("j", {});
+    const flyring::detail::Fd description = flyring::detail::open_description(file.fd, file.control);
+    EXPECT_GT(flyring::detail::trim_journal(file, description, 2 * smallest, false), 0U);
+    std::int64_t lost = 0;
+    {
+        JournalConsumer consumer = journal.consumer("c");
+        lost = consumer.lost();
+        EXPECT_EQ(lost, consumer.number() - 10);
+        EXPECT_GT(lost, 0);
+    }
+    JournalConsumer consumer = journal.consumer("c");
+    EXPECT_EQ(consumer.lost(), lost);
+}
+
+TEST_F(JournalTrims, trim_consumed_frees_the_disk_behind_a_deque) {
+    flyring::JournalOptions made = options();
+    made.trim_consumed = true;
+    Journal journal = Journal::create("j", made);
+    JournalWriter writer = journal.writer();
+    JournalConsumer consumer = journal.consumer("c");
+    const std::string text(4000, 'x');
+    for (int i = 0; i < 200; ++i) {
+        writer.append(text);
+        ASSERT_TRUE(consumer.pop());
+    }
+    writer.sync();
+    for (int i = 0; i < 3000 && segments().size() > 3; ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_LE(segments().size(), 3U);
+    EXPECT_EQ(consumer.lost(), 0);
+}
+
+TEST_F(JournalTrims, a_gate_that_cannot_be_holds_everything) {
+    Journal journal = filled();
+    JournalConsumer consumer = journal.consumer("c");
+    while (consumer.take()) {
+    }
+    set_control_word<std::int64_t>(layout::JOURNAL_CONTROL_CONSUMERS + layout::JOURNAL_CONSUMER_GATE, 7);
+    EXPECT_EQ(journal.trim(JournalTrim::consumed()), 0U);
+    EXPECT_EQ(journal.trim(JournalTrim::position(3 * smallest)), 0U);
+}
+
+}  // namespace

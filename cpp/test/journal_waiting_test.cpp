@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+
+#include "journals.hpp"
+
+// Sleeping until a journal has more, and being woken (spec/journal.md 2.2, spec/channel.md 6.16).
+
+namespace {
+
+using namespace journals;
+using support::code_of;
+
+class JournalWaiting : public JournalTest {};
+
+TEST_F(JournalWaiting, a_sleeping_reader_is_woken_by_an_append) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    JournalReader reader = journal.reader();
+    JournalConsumer consumer = journal.consumer("c");
+    for (int round = 0; round < 200; ++round) {
+        std::atomic<std::int64_t> sent{0};
+        std::thread other([&] {
+            std::this_thread::sleep_for(1ms);
+            sent = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+            append(writer, round, 1);
+        });
+        const auto message = round % 2 == 0 ? reader.take(10s) : consumer.pop(10s);
+        const std::int64_t now = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+        other.join();
+        ASSERT_TRUE(message);
+        EXPECT_EQ(message->number(), round);
+        EXPECT_LT(now - sent, 90'000'000) << "it was not woken";
+        if (round % 2 == 0) consumer.take();
+        if (round % 2 == 1) reader.take();
+    }
+}
+
+TEST_F(JournalWaiting, a_wait_ends_at_its_time_out_and_by_a_close) {
+    Journal journal = Journal::create("j", options());
+    JournalReader reader = journal.reader();
+    const std::int64_t start = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+    EXPECT_FALSE(reader.take(20ms));
+    EXPECT_FALSE(reader.wait(5ms));
+    EXPECT_GE(flyring::detail::clock_ns(CLOCK_MONOTONIC) - start, 25'000'000);
+    EXPECT_EQ(code_of([&] { reader.take(-1ns); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { reader.set_spin(-1ns); }), "invalid-argument");
+    reader.set_spin(0ns);
+    for (const bool all : {false, true}) {
+        std::thread other([&] {
+            std::this_thread::sleep_for(5ms);
+            all ? journal.close() : reader.close();
+        });
+        EXPECT_EQ(code_of([&] { reader.take(10s); }), "closed");
+        other.join();
+        if (!all) reader = journal.reader();
+    }
+}
+
+TEST_F(JournalWaiting, a_durable_reader_sleeps_until_the_sync) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    JournalReader reader = journal.reader(JournalStart::oldest(), true);
+    append(writer, 0, 5);
+    EXPECT_FALSE(reader.wait(5ms));
+    std::thread other([&] {
+        std::this_thread::sleep_for(5ms);
+        writer.sync();
+    });
+    EXPECT_EQ(reader.poll([](const JournalMessage&) {}, 100, 10s), 5);
+    other.join();
+}
+
+TEST_F(JournalWaiting, a_reader_of_another_boot_sleeps_until_the_recovery) {
+    boot(1).create("j", options()).push("x");
+    Journal journal = boot(2).open("j");
+    JournalReader reader = journal.reader();
+    EXPECT_FALSE(reader.take(5ms));  // it is not synced, and has no check
+    std::thread other([&] {
+        std::this_thread::sleep_for(5ms);
+        boot(2).open("j").push("y");
+    });
+    const auto message = reader.take(10s);
+    other.join();
+    ASSERT_TRUE(message);
+    EXPECT_EQ(support::text(*message), "y");
+    EXPECT_EQ(reader.cuts(), 1);
+}
+
+TEST_F(JournalWaiting, many_readers_follow_a_fast_writer) {
+    Journal journal = Journal::create("j", options(1 << 18));
+    constexpr std::int64_t count = 100'000;
+    std::vector<std::thread> threads;
+    std::atomic<int> good{0};
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&] {
+            JournalReader reader = Journal::open("j").reader();
+            std::int64_t read = 0;
+            while (read < count) {
+                const int now = reader.poll(
+                    [&](const JournalMessage& message) {
+                        if (number_in(message) != read || message.number() != read) throw std::logic_error("order");
+                        ++read;
+                    },
+                    256, 10s);
+                if (now == 0) return;
+            }
+            if (reader.lost() == 0 && reader.cuts() == 0) ++good;
+        });
+    }
+    {
+        JournalWriter writer = journal.writer();
+        append(writer, 0, count);
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(good, 3);
+}
+
+}  // namespace

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+/**
+ * A thread of the writer's process that makes segments before the writer needs them, syncs, and trims (journal.md 1, 4,
+ * 5, 8). Of all processes only the one that holds the helper lock does so; the others bring in the pages of their own
+ * writer.
+ */
+final class JournalHelper implements Runnable {
+    private static final System.Logger LOG = System.getLogger("io.flyring");
+    private static final long CAP_NANOS = 100_000_000;
+    private static final long STOP_MILLIS = 10_000;
+
+    private final JournalFile file;
+    private final JournalHandover handover;
+    private final int ahead;
+    private final JournalDurability durability;
+    private final Lock lock;
+    private final Wait wait;
+    private final Thread thread;
+    private volatile boolean stopped;
+    private boolean helping;
+    /** The segment of {@code published} when the work was last done. */
+    private long doneFor = -1;
+    /** The last error that was told, so that each is told once. */
+    private String told = "";
+
+    /** The wait for a writer that enters a segment. */
+    private final class Wait extends Waiting {
+        Wait() {
+            super(file.work(), true, 1, "work on a journal");
+            spinFor(java.time.Duration.ZERO);
+        }
+
+        @Override
+        boolean isReady() {
+            return stopped || file.segmentOf(file.published()) != doneFor;
+        }
+
+        @Override
+        boolean othersWake() {
+            return JournalSeat.ownerWakes(file, Layout.JOURNAL_CONTROL_SLOT);
+        }
+
+        @Override
+        long cap(long waited) {
+            final long every = file.syncEvery();
+            return every > 0 ? Math.min(CAP_NANOS, every) : CAP_NANOS;
+        }
+
+        @Override
+        void look() {
+            // a stop is all that ends it
+        }
+
+        @Override
+        void lookSoon() {
+            // the work is looked for each time
+        }
+
+        @Override
+        void setBusy(boolean busy) {
+            // one thread uses it
+        }
+    }
+
+    JournalHelper(JournalFile file, JournalHandover handover, int ahead) {
+        this.file = file;
+        this.handover = handover;
+        this.ahead = ahead;
+        this.durability = new JournalDurability(file);
+        this.lock = file.file.newLock();
+        this.wait = new Wait();
+        this.thread = new Thread(this, "flyring-journal-helper");
+        thread.setDaemon(true);
+    }
+
+    void start() {
+        handover.helping(true);
+        thread.start();
+    }
+
+    /** Ends the thread, and waits until it has. */
+    void stop() {
+        stopped = true;
+        file.work().wakeAll();
+        boolean interrupted = false;
+        try {
+            thread.join(STOP_MILLIS);
+        } catch (InterruptedException e) {
+            interrupted = true;
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Override
+    public void run() {
+        try {
+            while (!stopped) {
+                help();
+                wait.begin(Waiting.FOREVER);
+                try {
+                    wait.turn();
+                } finally {
+                    wait.end();
+                }
+            }
+        } catch (ClosedException closed) {
+            return;
+        } finally {
+            handover.helping(false);
+            lock.unlockAndClose(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
+        }
+    }
+
+    /** Does what is due. An error is told, and tried again later: the writer finds its own. */
+    private void help() {
+        doneFor = file.segmentOf(file.published());
+        try {
+            helping = helping || lock.tryLockIfPossible(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
+            handover.closeLeft();
+            if (helping) {
+                prepareAhead();
+            }
+            offerNext();
+            if (helping) {
+                syncDue();
+                trimDue();
+            }
+            told = "";
+        } catch (ClosedException e) {
+            throw e;
+        } catch (FlyringException e) {
+            if (!stopped && !e.getMessage().equals(told)) {
+                told = e.getMessage();
+                LOG.log(System.Logger.Level.WARNING, "The helper of a journal goes on, but: " + told);
+            }
+        }
+    }
+
+    /** The segment that the writer enters next. */
+    private long next() {
+        final long published = file.published();
+        return published + file.segmentSize - 1 & -file.segmentSize;
+    }
+
+    /** Makes segments behind that of published. */
+    private void prepareAhead() {
+        final long end = next() + ahead * file.segmentSize;
+        long base = Math.max(file.ready(), file.segmentOf(file.published()));
+        for (int i = 0; base < end && i <= ahead && !stopped; i++) {
+            JournalSegment.prepare(file, base, null).close();
+            base += file.segmentSize;
+        }
+    }
+
+    /** Brings the next segment's pages in for the writer of this process, if the segment is ready. */
+    private void offerNext() {
+        final long next = next();
+        if (ahead > 0 && handover.offered() != next && file.ready() >= next + file.segmentSize) {
+            final JournalSegment segment = JournalSegment.open(file, next, false);
+            if (segment != null) {
+                segment.map().prefault();
+                handover.offer(segment);
+            }
+        }
+    }
+
+    private void syncDue() {
+        final long every = file.syncEvery();
+        final long checked = file.checked();
+        final long synced = file.synced();
+        final boolean due = every == Layout.JOURNAL_SYNC_NEVER ? file.segmentOf(checked) > file.segmentOf(synced)
+            : every > 0 && checked > synced;
+        if (due && !file.failed()) {
+            durability.sync(null);
+        }
+    }
+
+    private void trimDue() {
+        final long age = file.limit(Layout.JOURNAL_CONTROL_MAX_AGE);
+        final long size = file.limit(Layout.JOURNAL_CONTROL_MAX_SIZE);
+        final JournalTrim trim = new JournalTrim(file);
+        if (age > 0) {
+            trim.before(file.identity.now() - age, false);
+        }
+        if (size > 0) {
+            trim.size(size, false);
+        }
+        if (file.trimsConsumed()) {
+            trim.consumed();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import java.util.Arrays;
+
+/** Removes the oldest segments of a journal (journal.md 8). */
+final class JournalTrim {
+    private final JournalFile file;
+    private final long segmentBytes;
+
+    JournalTrim(JournalFile file) {
+        this.file = file;
+        this.segmentBytes = Layout.HEADER_LENGTH + file.segmentSize;
+    }
+
+    /** Removes what all consumers have consumed; nothing without a consumer. Returns the bytes that became free. */
+    long consumed() {
+        for (int slot = 0; slot < file.header.consumers; slot++) {
+            if (new JournalGate(file, slot).isKept()) {
+                return trim(Layout.MAX_POSITION, true);
+            }
+        }
+        return 0;
+    }
+
+    /** Removes segments whose messages are all older than a time. */
+    long before(long time, boolean gates) {
+        final JournalRecord first = new JournalRecord();
+        long limit = 0;
+        for (long base : there()) { // its first check has the largest time of what lies before it
+            if (base > 0 && (!JournalSegment.readFirst(file, base, first) || !first.isCheck(base)
+                || first.time() >= time)) {
+                break;
+            }
+            limit = base;
+        }
+        return trim(limit, gates);
+    }
+
+    /** Removes segments until at most so many bytes of them are left. */
+    long size(long bytes, boolean gates) {
+        final long[] there = there();
+        int left = there.length;
+        long limit = 0;
+        for (int i = 1; i < there.length && left * file.segmentSize > bytes; i++) { // the last one stays
+            left--;
+            limit = there[i];
+        }
+        return limit == 0 ? 0 : trim(limit, gates);
+    }
+
+    private long[] there() {
+        final long trimmed = file.trimmed();
+        return Arrays.stream(file.segments()).filter(base -> base >= trimmed).toArray();
+    }
+
+    /**
+     * Removes all segments below that of a position.
+     *
+     * @param gates whether consumers hold it back.
+     * @return the bytes that became free.
+     */
+    long trim(long limit, boolean gates) {
+        if (lowest(limit, gates) <= file.trimmed()) { // 1
+            return 0;
+        }
+        file.syncControl(); // 2: before trimmed, else a loss of power brings back an older gate
+        final long x;
+        try (JournalSeat seat = new JournalSeat(file)) {
+            seat.lockControl(); // 3: a consumer may have joined meanwhile
+            x = lowest(limit, gates);
+            if (x <= file.trimmed()) {
+                return 0;
+            }
+            file.wordRelease(Layout.JOURNAL_CONTROL_TRIMMED, x); // 4; pairs with: read, segment missing
+        }
+        file.syncControl(); // 5: before anything is unlinked
+        long freed = 0;
+        for (long base : file.segments()) {
+            if (base < x) {
+                file.unlinkSegment(base);
+                freed += segmentBytes;
+            }
+        }
+        return freed;
+    }
+
+    /** The segment of the lowest of the limit, synced, and the gates; one that is there. */
+    private long lowest(long limit, boolean gates) {
+        long x = Math.min(limit, file.synced());
+        for (int slot = 0; gates && slot < file.header.consumers; slot++) {
+            final JournalGate gate = new JournalGate(file, slot);
+            if (gate.isKept()) {
+                final long position = gate.position();
+                x = Math.min(x, JournalFile.isPosition(position) ? position : 0);
+            }
+        }
+        final long base = file.segmentOf(Math.max(0, x));
+        return base <= file.trimmed() ? 0 : file.wholeAtOrBelow(base);
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Consumers of a journal: names, gates and pairs, the deque, what trim takes from them, forget. */
+class JournalConsumerTest {
+    private static final int Z = Journals.SMALL;
+
+    @RegisterExtension
+    final Rings rings = new Rings();
+
+    private Journal journal;
+    private JournalWriter writer;
+
+    private String path() {
+        return rings.path("j.journal");
+    }
+
+    @BeforeEach
+    void create() {
+        journal = Journal.create(path(), Journals.small());
+        writer = Journals.writer(journal);
+    }
+
+    @Test
+    void goesOnWhereItStopped() {
+        Journals.append(writer, 0, 5);
+        JournalConsumer consumer = journal.consumer("c");
+        assertEquals("c", consumer.name());
+        assertEquals(1, consumer.epoch());
+        assertEquals(2, consumer.poll(message -> { }, 2));
+        consumer.close();
+        consumer.close();
+        try (Journal other = Journal.open(path()); JournalConsumer again = other.consumer("c", JournalStart.NEWEST)) {
+            assertEquals(2, again.epoch());
+            assertEquals(2, again.number());
+            assertEquals(3, again.size());
+            assertEquals(Journals.numbered(2, 5), Journals.texts(again));
+            assertEquals(0, again.lost());
+        }
+        JournalConsumer newest = journal.consumer("n", JournalStart.NEWEST);
+        Journals.append(writer, 5, 7);
+        assertEquals(Journals.numbered(5, 7), Journals.texts(newest));
+        JournalConsumer third = journal.consumer("third", JournalStart.number(3));
+        assertEquals(Journals.numbered(3, 7), Journals.texts(third));
+    }
+
+    @Test
+    void aDeque() throws Exception {
+        journal.change(new JournalOptions().trimConsumed(true));
+        JournalConsumer consumer = journal.consumer("c");
+        assertEquals(0, consumer.size());
+        assertNull(consumer.peek());
+        assertNull(consumer.pop(Duration.ofMillis(3)));
+        Journals.append(writer, 0, 3);
+        assertEquals(3, consumer.size());
+        assertEquals("m0", Journals.text(consumer.peek()));
+        assertEquals("m0", Journals.text(consumer.peek()));
+        assertEquals("m0", Journals.text(consumer.pop()));
+        assertEquals(2, consumer.size());
+        assertEquals(Journals.numbered(1, 3), Journals.texts(consumer));
+        Other<Message> waiting = new Other<>(consumer::pop);
+        Thread.sleep(30);
+        Journals.append(writer, 3, 4);
+        assertEquals("m3", Journals.text(waiting.result()));
+        consumer.sync();
+        assertThrows(InvalidArgumentException.class, () -> consumer.pop(Duration.ofNanos(-1)));
+    }
+
+    @Test
+    void namesAndSlots() {
+        for (String wrong : new String[] {"", "a b", null}) {
+            assertEquals("name",
+                assertThrows(InvalidArgumentException.class, () -> journal.consumer(wrong)).argument());
+        }
+        JournalConsumer first = journal.consumer("c0");
+        NoFreeSlotException e = assertThrows(NoFreeSlotException.class, () -> journal.consumer("c0"));
+        assertEquals("consumer 4 c0", e.kind() + " " + e.slots() + " " + e.owners().get(0).name());
+        for (int i = 1; i < 4; i++) {
+            journal.consumer("c" + i).close();
+        }
+        assertThrows(NoFreeSlotException.class, () -> journal.consumer("c4"));
+        assertThrows(BusyException.class, () -> journal.forget("c0"));
+        assertThrows(InvalidArgumentException.class, () -> journal.forget("none"));
+        journal.forget("c2");
+        assertThrows(InvalidArgumentException.class, () -> journal.forget("c2"));
+        Journals.append(writer, 0, 2);
+        try (JournalConsumer fresh = journal.consumer("c4", JournalStart.NEWEST)) {
+            assertEquals(0, fresh.size());
+        }
+        try (JournalConsumer again = journal.consumer("c1")) {
+            assertEquals(2, again.size());
+        }
+        assertEquals(List.of("c0", "c1", "c4", "c3"),
+            journal.stats().consumers().stream().map(JournalConsumerStats::name).toList());
+        first.close();
+        journal.forget("c0");
+        assertThrows(ClosedException.class, first::take);
+    }
+
+    @Test
+    void aDeathHandsOutAgainWhatWasConsumedSinceTheGate() {
+        Journals.append(writer, 0, 100);
+        JournalConsumer consumer = journal.consumer("c");
+        consumer.poll(message -> { }, 10);
+        String copy = rings.path("copy.journal");
+        consumer.poll(message -> {
+            if (message.number() == 29) { // within a poll: killed here
+                Journals.copy(path(), copy);
+            }
+        }, 50);
+        try (Journal killed = Journal.open(copy); JournalConsumer heir = killed.consumer("c")) {
+            assertEquals(Journals.numbered(10, 100), Journals.texts(heir));
+        }
+        assertEquals(Journals.numbered(60, 100), Journals.texts(consumer));
+        consumer.controlledPoll(message -> Action.CONTINUE);
+        Journals.append(writer, 100, 110);
+        consumer.controlledPoll(message -> {
+            if (message.number() == 106) {
+                Journals.copy(path(), copy);
+            }
+            return message.number() == 104 ? Action.COMMIT : Action.CONTINUE;
+        });
+        try (Journal killed = Journal.open(copy); JournalConsumer heir = killed.consumer("c")) {
+            assertEquals(Journals.numbered(105, 110), Journals.texts(heir));
+        }
+    }
+
+    @Test
+    void theGateIsStoredEach64KiBOfALongPoll() throws IOException {
+        Journals.fill(writer, 3 * Z, 1000);
+        JournalConsumer consumer = journal.consumer("c");
+        final int slot = JournalHeader.consumerSlot(0) + Layout.JOURNAL_CONSUMER_GATE;
+        long[] most = new long[1];
+        consumer.poll(message -> {
+            try {
+                most[0] = Math.max(most[0], message.position() - Journals.word(path(), slot));
+            } catch (IOException e) {
+                throw new java.io.UncheckedIOException(e);
+            }
+        }, 1000);
+        assertTrue(most[0] > Z - 2000 && most[0] <= Z + 2048, "behind: " + most[0]);
+        assertEquals(consumer.position(), Journals.word(path(), slot));
+    }
+
+    @Test
+    void aPairProvesTheGate() throws IOException {
+        Journals.append(writer, 0, 10);
+        JournalConsumer consumer = journal.consumer("c");
+        JournalFile file = JournalFile.open(path(), new OpenOptions());
+        JournalGate gate = new JournalGate(file, 0);
+        for (int i = 1; i < 6; i++) {
+            consumer.take();
+            gate.read();
+            assertEquals(i, gate.count());
+            assertEquals(consumer.position(), gate.position());
+        }
+        consumer.close();
+        final int pairs = JournalHeader.consumerSlot(0) + Layout.JOURNAL_CONSUMER_PAIR_0;
+        // Both pairs are of another age: the count is told by a walk.
+        Journals.word(path(), pairs + Layout.JOURNAL_PAIR_COUNT, 77);
+        Journals.word(path(), pairs + Layout.JOURNAL_PAIR_SIZE + Layout.JOURNAL_PAIR_COUNT, 78);
+        gate.read();
+        assertEquals(-1, gate.count());
+        assertEquals(-1, journal.stats().consumers().get(0).behind());
+        try (JournalConsumer again = journal.consumer("c")) {
+            assertEquals(5, again.number());
+            assertEquals(Journals.numbered(5, 10), Journals.texts(again));
+        }
+        gate.read();
+        assertEquals(10, gate.count());
+    }
+
+    @Test
+    void brokenGatesAreRefused() throws IOException {
+        Journals.append(writer, 0, 10);
+        journal.consumer("c").close();
+        final int at = JournalHeader.consumerSlot(0) + Layout.JOURNAL_CONSUMER_GATE;
+        Journals.append(writer, "a message of more than one unit, so that a gate can lie within its record, 64 bytes");
+        final long end = writer.position();
+        for (long wrong : new long[] {-1, 1, 65, 1L << 62, 1L << 40, end + 8192, end - 64}) {
+            Journals.word(path(), at, wrong);
+            assertThrows(CorruptJournalException.class, () -> journal.consumer("c"), "gate " + wrong);
+            assertEquals(1, journal.stats().consumers().get(0).pid() > 0 ? 1 : 0);
+        }
+        Journals.word(path(), at, 128);
+        assertEquals(Journals.numbered(1, 3), Journals.texts(journal.consumer("c")).subList(0, 2));
+    }
+
+    @Test
+    void whatALimitTrimsIsCountedOnce() throws IOException {
+        JournalConsumer early = journal.consumer("c");
+        Journals.fill(writer, 4 * Z + 1000, 1000);
+        early.poll(message -> { }, 5);
+        early.close();
+        writer.sync();
+        assertEquals(0, journal.trimConsumed()); // consumers hold back every trim but that of the limits
+        assertEquals(0, journal.trimSize(0));
+        assertEquals(4L * (4096 + Z), new JournalTrim(JournalFile.open(path(), new OpenOptions())).size(0, false));
+        final long total = writer.number();
+        JournalConsumer consumer = journal.consumer("c");
+        long[] first = {-1};
+        consumer.poll(message -> first[0] = first[0] < 0 ? message.number() : first[0], 1);
+        assertEquals(first[0] - 5, consumer.lost());
+        assertTrue(consumer.lost() > 200);
+        final long lost = consumer.lost();
+        String copy = Journals.copy(path(), rings.path("copy.journal"));
+        try (Journal killed = Journal.open(copy); JournalConsumer heir = killed.consumer("c")) {
+            assertEquals(lost, heir.lost());
+            assertEquals(total, Journals.texts(heir).size() + lost + 6);
+            assertEquals(lost, heir.lost());
+        }
+        consumer.close();
+        assertEquals(lost, journal.stats().consumers().get(0).lost());
+        JournalReader reader = journal.reader(JournalStart.number(3));
+        assertEquals(first[0] - 3, reader.lost());
+        assertEquals(4L * Z + 64, reader.position());
+        assertEquals(4L * Z, journal.reader(JournalStart.position(128)).position());
+    }
+
+    @Test
+    void aConsumerOfAnotherBootWaitsForTheRecovery() {
+        Journals.append(writer, 0, 3);
+        journal.consumer("c").close();
+        writer.close();
+        journal.close();
+        try (Journal later = Journal.open(path(), Journals.boot(2))) {
+            assertEquals(path(), assertThrows(NeedsRecoveryException.class, () -> later.consumer("c")).path());
+            assertThrows(NeedsRecoveryException.class, () -> later.forget("c"));
+            assertThrows(NeedsRecoveryException.class, later::trimConsumed);
+            assertTrue(later.stats().needsRecovery());
+            later.push("m3".getBytes());
+            assertFalse(later.stats().needsRecovery());
+            try (JournalConsumer consumer = later.consumer("c")) {
+                assertEquals(Journals.numbered(0, 4), Journals.texts(consumer));
+            }
+        }
+        assertTrue(Files.exists(Path.of(path())));
+    }
+}

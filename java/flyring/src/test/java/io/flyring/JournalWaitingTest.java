@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.flyring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Readers of a journal that sleep, and what ends their waits. */
+class JournalWaitingTest {
+    @RegisterExtension
+    final Rings rings = new Rings();
+
+    private Journal journal;
+    private JournalWriter writer;
+
+    private String path() {
+        return rings.path("j.journal");
+    }
+
+    @BeforeEach
+    void create() {
+        journal = Journal.create(path(), Journals.small());
+        writer = Journals.writer(journal);
+    }
+
+    private void append(int messages) {
+        for (int i = 0; i < messages; i++) {
+            writer.append(Rings.pattern((int) writer.number(), 1008));
+        }
+    }
+
+    @Test
+    void waitsEndWithAMessageAndWithAClose() throws Exception {
+        JournalReader reader = journal.reader();
+        JournalReader durable = journal.reader(JournalStart.OLDEST, true, false);
+        assertNull(reader.take(Duration.ofMillis(3)));
+        Other<Message> waiting = new Other<>(() -> reader.take(Publisher.FOREVER));
+        Other<Message> waitingToo = new Other<>(() -> durable.take(Publisher.FOREVER));
+        Thread.sleep(150); // both sleep
+        final Memory control = JournalFile.open(path(), new OpenOptions()).control;
+        final int wakes = control.getInt(Layout.JOURNAL_CONTROL_DATA_SEQUENCE);
+        append(1);
+        assertTrue(control.getInt(Layout.JOURNAL_CONTROL_DATA_SEQUENCE) != wakes, "no wake-up");
+        assertEquals(0, waiting.result().number());
+        assertFalse(waitingToo.done());
+        writer.sync();
+        assertEquals(0, waitingToo.result().number());
+        Other<Message> again = new Other<>(() -> reader.take(Publisher.FOREVER));
+        Thread.sleep(50);
+        assertThrows(TwoThreadsException.class, reader::take);
+        reader.close();
+        assertThrows(ClosedException.class, again::result);
+        Other<Message> other = new Other<>(() -> durable.take(Publisher.FOREVER));
+        Thread.sleep(50);
+        other.interrupt();
+        assertThrows(CancelledException.class, other::result);
+    }
+
+    @Test
+    void waitSetsHaveReadersAndConsumers() throws Exception {
+        JournalReader reader = journal.reader();
+        JournalConsumer consumer = journal.consumer("c");
+        WaitSet set = new WaitSet().add(reader).add(consumer);
+        assertNull(reader.take()); // goes behind the first check
+        assertNull(consumer.take());
+        assertEquals(java.util.List.of(), set.await(Duration.ofMillis(3)));
+        Other<Integer> waiting = new Other<>(() -> set.await(Duration.ofSeconds(10)).size());
+        Thread.sleep(30);
+        append(1);
+        assertTrue(waiting.result() >= 1);
+        assertEquals(java.util.List.of(reader, consumer), set.await(Duration.ZERO));
+        reader.take();
+        assertEquals(java.util.List.of(consumer), set.await(Duration.ZERO));
+        consumer.close();
+        assertEquals(java.util.List.of(consumer), set.await(Duration.ZERO));
+    }
+}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JournalConsumer: a reader whose place is kept by its name (spec/api.md, spec/journal.md 6)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from . import layout
+from ._core import File, JournalWalk, register_waker
+from .errors import (
+    BusyError,
+    CorruptJournalError,
+    InvalidArgumentError,
+    NeedsRecoveryError,
+    NoSuchChannelError,
+)
+from .journal_file import JournalFiles
+from .journal_gate import (
+    find_consumer,
+    is_kept,
+    is_position,
+    lock_of,
+    no_free_consumer,
+    read_gate,
+    store_gate,
+    try_lock,
+)
+from .journal_reader import JournalReader
+from .journal_seek import JournalStart, Place, Start, end_place, find_place
+from .slots import PATIENCE, RETRY, change_slot, clear_name
+from .system import control_lock, failed, new_lock
+from .wait import Wait
+
+if TYPE_CHECKING:
+    from ._core import JournalMessage
+    from .journal import Journal
+
+
+class JournalConsumer(JournalReader):
+    """Consumes the messages of a journal in order, and goes on where it stopped, also after a restart. Made by
+    ``Journal.consumer``.
+
+    A message is consumed when its handler has returned or raised, or when ``take`` or ``pop`` has returned it. The
+    gate, the position of the first message that was not consumed, is stored at the end of each poll, and within a poll
+    after each 64 KiB. If the process is killed, the next owner of the name gets again what was consumed since the last
+    store; after a power loss, what was consumed since the last ``sync``. Otherwise it is a JournalReader.
+
+    A journal with one consumer is a queue on the disk: ``Journal.push`` appends, ``pop`` takes the oldest message.
+    """
+
+    __slots__ = ("_lock", "_name", "_slot")
+
+    _lock: File
+    _name: str
+    _slot: int
+
+    def __new__(cls, journal: Journal, name: str, start: Start, skip_damaged: bool, wait: Wait) -> Self:
+        """Internal: use ``Journal.consumer``."""
+        files = journal._files
+        if files.wakes:
+            register_waker()  # before the slot says that this process wakes sleepers
+        lock = new_lock(files.file, files.path)
+        try:
+            slot, epoch, place, lost = take_consumer(journal, lock, name, start)
+            at = files.header.consumer(slot)
+            self = super().__new__(cls, journal, False, skip_damaged, wait, lock, at, epoch, lost)
+        except BaseException:
+            lock.close()
+            raise
+        self._lock, self._name, self._slot = lock, name, slot
+        self._go_to(replace(place, lost=0))  # it has it already
+        return self
+
+    @property
+    def name(self) -> str:
+        """The name by which its place is kept."""
+        return self._name
+
+    @property
+    def slot(self) -> int:
+        """The number of its slot."""
+        return self._slot
+
+    @property
+    def epoch(self) -> int:
+        """How many owners the slot has had, this one included."""
+        return self._epoch
+
+    @property
+    def size(self) -> int:
+        """How many messages it has not consumed."""
+        self._check()
+        return max(0, self._files.word(layout.JOURNAL_CONTROL_MESSAGES) - self.number)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def pop(self, timeout: float | None = 0) -> JournalMessage | None:
+        """Takes the oldest message that was not consumed: the same as ``take``."""
+        return self.take(timeout)
+
+    def peek(self) -> JournalMessage | None:
+        """Returns a copy of the oldest message that was not consumed, or None. Does not consume it."""
+        return self._peek()
+
+    def seek(self, start: Start) -> None:
+        """A consumer goes on where it stopped: InvalidArgumentError. Read with a ``Journal.reader`` instead."""
+        self._check()
+        raise InvalidArgumentError("start", "a consumer goes on where it stopped; use a reader, or another name")
+
+    def sync(self) -> None:
+        """Writes the gate to the disk: after a power loss nothing is handed out again that was consumed before.
+        IoError."""
+        self._check()
+        self._files.sync_control()
+
+    def forget(self) -> None:
+        """Closes the consumer and removes its name, so that it holds no segment back. IoError."""
+        self._check()
+        files = self._files
+        with control_lock(self._lock, files.path):
+            forget_slot(files, self._slot)
+            self.close()
+
+
+def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tuple[int, int, Place, int]:
+    """Takes the slot of a name, or the first free one. Returns the slot, its epoch, where the consumer goes on, and
+    what it has lost.
+
+    NoFreeSlotError, NeedsRecoveryError, CorruptJournalError, InvalidArgumentError (start), IoError.
+    """
+    files = journal._files
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        with control_lock(lock, files.path):  # so that no trim passes the gate
+            if files.unlinked:
+                raise NoSuchChannelError(files.path)
+            if not files.is_of_this_boot():
+                raise NeedsRecoveryError(files.path, True)
+            known = find_consumer(files, name)
+            slots = (
+                [known] if known is not None else [k for k in range(files.header.consumers) if not is_kept(files, k)]
+            )
+            for slot in slots:
+                if try_lock(lock, files, slot):
+                    try:
+                        return take_slot(files, slot, name, start, known is not None)
+                    except BaseException:
+                        lock.unlock(lock_of(files, slot))
+                        raise
+        if time.monotonic() >= give_up:
+            raise no_free_consumer(files, lock, slots)
+        time.sleep(RETRY)
+
+
+def take_slot(files: JournalFiles, slot: int, name: str, start: Start, known: bool) -> tuple[int, int, Place, int]:
+    walk = JournalWalk(files.size)
+
+    def end() -> Place:
+        return end_place(files, walk, files.published)
+
+    at = files.header.consumer(slot)
+    if known:
+        gate = read_gate(files, slot)
+        if not is_position(files, gate.position):
+            raise CorruptJournalError(gate.position, f"the gate of {name!r} cannot be there")
+        try:
+            place = find_place(files, JournalStart.at_position(gate.position), walk, files.published, end)
+        except InvalidArgumentError:
+            raise CorruptJournalError(gate.position, f"the gate of {name!r} lies within a record") from None
+        lost = max(0, gate.lost)
+        if place.position > gate.position and not place.cuts and gate.count >= 0:  # it was trimmed
+            lost += max(0, place.number - gate.count)
+        epoch = change_slot(files, at, name.encode("ascii"), None)
+        if place.position != gate.position or gate.count != place.number:
+            store_gate(files, slot, place.position, place.number, lost)
+    else:
+        place = find_place(files, start, walk, files.published, end)
+        lost = place.lost
+        epoch = change_slot(files, at, name.encode("ascii"), None)
+        store_gate(files, slot, place.position, place.number, lost)
+        files.memory.store32(at + layout.SUBSCRIBER_SLOT_KEPT, 1)
+    files.sync_control()  # also if it is known: its owner may have been killed before it synced
+    return slot, epoch, place, lost
+
+
+def forget_slot(files: JournalFiles, slot: int) -> None:
+    """The caller has the control lock and the slot's lock."""
+    files.memory.store32(files.header.consumer(slot) + layout.SUBSCRIBER_SLOT_KEPT, 0)
+    clear_name(files, files.header.consumer(slot))
+    files.sync_control()
+
+
+def forget(files: JournalFiles, name: str) -> None:
+    """Removes the name of a consumer that no process has. InvalidArgumentError (name), BusyError, NeedsRecoveryError,
+    IoError."""
+    lock = new_lock(files.file, files.path)
+    try:
+        with control_lock(lock, files.path):
+            if not files.is_of_this_boot():
+                raise NeedsRecoveryError(files.path, True)
+            slot = find_consumer(files, name)
+            if slot is None:
+                raise InvalidArgumentError("name", f"the journal has no consumer {name!r}")
+            if not try_lock(lock, files, slot):
+                raise BusyError(None, in_use=f"the consumer {name!r} of the journal at {files.path} is in use")
+            forget_slot(files, slot)
+    except OSError as error:
+        raise failed("fcntl(F_OFD_SETLK)", error, files.path) from error
+    finally:
+        lock.close()

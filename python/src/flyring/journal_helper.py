@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The helper: a thread that makes segments before the writer needs them, syncs, and trims (spec/journal.md 4, 5, 8)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+
+from . import layout
+from ._core import File, Memory
+from .errors import FlyringError, NoSpaceError
+from .journal_file import CONTROL, HELPER_LOCK, UNIT, JournalFiles
+from .journal_segment import map_segment, prepare
+from .journal_sync import make_durable
+from .journal_trim import trim_by_policy
+from .system import new_lock
+
+WORK = CONTROL + layout.JOURNAL_CONTROL_WORK_SEQUENCE
+CAP = 0.1  # s
+PAUSE = 0.1  # s, after an error
+
+
+class Helper:
+    """The helper of a journal, if no other process has one. It ends with its writer."""
+
+    def __init__(self, files: JournalFiles, ahead: int) -> None:
+        self._files, self._ahead = files, ahead
+        self._pid = os.getpid()
+        self._stopped = False
+        self._segment = -1  # that of the last sync
+        self._trimmed_at = -1
+        self._mapped: dict[int, Memory] = {}
+        self._guard = threading.Lock()
+        self.error: Exception | None = None
+        self._lock: File | None = new_lock(files.file, files.path)
+        self._helps = self._lock.try_lock(HELPER_LOCK)
+        self._thread = threading.Thread(target=self._run, name="flyring-journal-helper", daemon=True)
+        self._thread.start()
+
+    def take_mapped(self, position: int) -> Memory | None:
+        """A segment that the helper has mapped and touched for the writer."""
+        with self._guard:
+            return self._mapped.pop(position, None)
+
+    def stop(self) -> None:
+        """Ends the thread. Does nothing in a forked child."""
+        if self._pid != os.getpid():
+            return
+        self._stopped = True
+        if self._thread is not threading.current_thread():
+            with contextlib.suppress(FlyringError):
+                self._files.wake_helper()
+            self._thread.join()
+        self._mapped.clear()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                sequence = self._files.memory.announce_sleep(WORK)  # the loads below come after this
+                pause = CAP
+                if self._helps or self._take_over():
+                    pause = self._work()
+                if not self._stopped:
+                    self._files.memory.sleep(WORK, sequence, pause)
+            except (FlyringError, OSError) as error:
+                self.error = error
+                if self._stopped or self._files.memory_is_closed:
+                    return
+                threading.Event().wait(PAUSE)
+
+    def _take_over(self) -> bool:
+        """Whether the helper of another process has gone, so that this one helps from now on."""
+        assert self._lock is not None
+        with contextlib.suppress(OSError):
+            self._helps = self._lock.try_lock(HELPER_LOCK)
+        return self._helps
+
+    def _work(self) -> float:
+        """Does what is due. Returns how long the helper may sleep, in seconds."""
+        files = self._files
+        if files.unlinked or not files.is_of_this_boot():
+            return CAP
+        here = files.segment_of(max(0, files.published - UNIT))
+        self._make_ahead(here)
+        every = files.policy.sync_every
+        if not files.failed and self._sync_is_due(every, here):
+            make_durable(files)
+        if here != self._trimmed_at or files.policy.trim_consumed:
+            self._trimmed_at = here
+            assert self._lock is not None
+            trim_by_policy(files, self._lock)
+        return min(CAP, every / 1e9) if every > 0 else CAP
+
+    def _sync_is_due(self, every: int, here: int) -> bool:
+        """With an interval, when there is a check that is not synced; else when the writer has entered a segment."""
+        files = self._files
+        checked = files.word(layout.JOURNAL_CONTROL_CHECKED)
+        if every > 0:
+            return checked > files.synced
+        if every == layout.JOURNAL_SYNC_NEVER and checked >= here > files.synced and here != self._segment:
+            self._segment = here
+            return True
+        return False
+
+    def _make_ahead(self, here: int) -> None:
+        """Keeps segments ready behind that of ``published``, and touches the next one's pages for the writer."""
+        files = self._files
+        for i in range(1, self._ahead + 1):
+            position = here + i * files.size
+            if position >= layout.MAX_POSITION - 2 * files.size:
+                return
+            if files.ready < position + files.size:
+                try:
+                    prepare(files, position)
+                except NoSpaceError as error:
+                    self.error = error
+                    return
+            if i == 1 and position not in self._mapped:
+                memory = map_segment(files, position, writable=True)
+                if memory is not None:
+                    memory.populate(layout.HEADER_LENGTH, files.size)
+                    with self._guard:
+                        self._mapped = {position: memory}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removing the oldest segments of a journal (spec/journal.md 8)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from . import layout
+from ._core import File, JournalWalk
+from .errors import NeedsRecoveryError
+from .journal_file import UNIT, JournalFiles
+from .journal_gate import kept_gates
+from .journal_segment import exists, first_record, remove_segments
+from .system import control_lock
+
+
+def trim(files: JournalFiles, lock: File, limit: int, gates: bool) -> int:
+    """Removes the segments below ``limit``, as far as they are synced and, with ``gates``, consumed. Returns how many
+    bytes became free. ``lock``: a description of the control file.
+
+    NeedsRecoveryError, IoError.
+    """
+    if not files.is_of_this_boot():
+        raise NeedsRecoveryError(files.path, True)
+    target = bounded(files, limit, gates)
+    if target <= files.trimmed:
+        return remove_segments(files, files.trimmed)  # those that a killed trim left
+    files.sync_control()  # else a power loss brings back an older gate
+    with control_lock(lock, files.path):  # a consumer may have joined meanwhile
+        target = bounded(files, target, gates)
+        if target <= files.trimmed or files.unlinked:
+            return 0
+        files.store(layout.JOURNAL_CONTROL_TRIMMED, target)
+    files.sync_control()
+    return remove_segments(files, target)
+
+
+def bounded(files: JournalFiles, limit: int, gates: bool) -> int:
+    """The segment of the lowest of the limit, ``synced`` and the gates: one that is there and begins with a check."""
+    lowest = min(limit, files.synced, files.segment_of(max(0, files.published - UNIT)))
+    if gates:
+        for gate in kept_gates(files):
+            valid = 0 <= gate.position <= files.published and gate.position % UNIT == 0
+            lowest = min(lowest, gate.position if valid else 0)
+    segment = files.segment_of(max(0, lowest))
+    # A recovery may have left a gap there: the highest whole segment at or below it.
+    return next((p for p in reversed(files.positions()) if p <= segment and exists(files, p)), 0)
+
+
+def consumed_limit(files: JournalFiles) -> int:
+    """The lowest gate; 0 without a consumer, so that nothing is removed."""
+    return min((gate.position for gate in kept_gates(files)), default=0)
+
+
+def age_limit(files: JournalFiles, before: int) -> int:
+    """The first segment whose successor's first check has a time that is not before ``before`` (ns since 1970)."""
+    walk = JournalWalk(files.size)
+    places = [p for p in files.positions() if p >= files.trimmed]
+    for position, successor in pairwise(places):
+        first = first_record(files, successor, walk)
+        if first is None or first.next or first.time == 0 or first.time >= before:
+            return position
+    return places[-1] if places else 0
+
+
+def size_limit(files: JournalFiles, most: int) -> int:
+    """The first segment from which on the segments up to that of ``published`` have at most ``most`` bytes."""
+    last = files.segment_of(max(0, files.published - UNIT))
+    places = [p for p in files.positions() if files.trimmed <= p <= last]
+    if not places:
+        return 0
+    keep = max(1, most // files.size)
+    return places[max(0, len(places) - keep)]
+
+
+def trim_by_policy(files: JournalFiles, lock: File) -> int:
+    """What the helper removes by the journal's options. Returns how many bytes became free."""
+    policy, freed = files.policy, 0
+    if policy.max_age:
+        freed += trim(files, lock, age_limit(files, files.identity.wall_clock() - policy.max_age), False)
+    if policy.max_size:
+        freed += trim(files, lock, size_limit(files, policy.max_size), False)
+    if policy.trim_consumed:
+        freed += trim(files, lock, consumed_limit(files), True)
+    return freed

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consumers of journals: gates and the pairs that prove them, resume, queue verbs, forget (spec/journal.md 6)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from conftest import Child
+from flyring import (
+    Action,
+    BusyError,
+    CorruptJournalError,
+    InvalidArgumentError,
+    Journal,
+    JournalStart,
+    NeedsRecoveryError,
+    NoFreeSlotError,
+    layout,
+)
+from flyring._core import crc32c
+from flyring.journal_gate import read_gate
+from journals import OTHER_BOOT, THIS_BOOT, Folder, made, payloads
+
+PAIR_0, PAIR_1 = layout.JOURNAL_CONSUMER_PAIR_0, layout.JOURNAL_CONSUMER_PAIR_1
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    with made(consumers=3) as one:
+        with one.writer(helper=False) as writer:
+            writer.append_many(payloads(1000))
+        yield one
+
+
+def slot(journal: Journal, number: int = 0) -> bytes:
+    with (Folder(journal.path).path / "control").open("rb") as file:
+        file.seek(4096 + 1024 + 256 * number)
+        return file.read(256)
+
+
+def proven(journal: Journal) -> tuple[int, int, int]:
+    """The gate, and count and lost of the pair that proves it."""
+    data = slot(journal)
+    (gate,) = struct.unpack_from("<q", data, 128)
+    for at in (PAIR_0, PAIR_1):
+        position, count, lost, crc = struct.unpack_from("<qqqI", data, at)
+        if crc == crc32c(data[at : at + 24]) and position == gate:
+            return gate, count, lost
+    raise AssertionError("no pair proves the gate")
+
+
+def test_goes_on_where_it_stopped(journal: Journal) -> None:
+    numbers: list[int] = []
+    for _ in range(11):
+        with journal.consumer("c") as consumer:
+            assert consumer.number == len(numbers) and consumer.size == len(consumer) == 1000 - len(numbers)
+            consumer.poll(lambda message: numbers.append(message.number), limit=100)
+            assert (consumer.name, consumer.slot) == ("c", 0)
+        gate, count, lost = proven(journal)
+        assert count == len(numbers) and lost == 0 and gate == consumer.position
+    assert numbers == [*range(1000)]
+    assert slot(journal)[16] == 1  # kept
+
+
+def test_pairs_alternate(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        seen = set()
+        for i in range(4):
+            consumer.take()
+            seen.add(struct.unpack_from("<q", slot(journal), PAIR_0)[0])
+            assert proven(journal)[1] == i + 1
+        assert len(seen) < 4  # the other pair was written in between
+
+
+def test_start_counts_only_for_a_new_name(journal: Journal) -> None:
+    with journal.consumer("c", JournalStart.at_number(500)) as consumer:
+        assert consumer.pop() == payloads(1000)[500]
+    with journal.consumer("c", "newest") as consumer:
+        assert consumer.number == 501
+    with journal.consumer("new", "newest") as consumer:
+        assert consumer.size == 0 and consumer.pop() is None
+        with pytest.raises(InvalidArgumentError):
+            consumer.seek("oldest")
+
+
+def test_queue(journal: Journal) -> None:
+    with journal.consumer("c", "newest") as consumer:
+        journal.push(b"one")
+        journal.push(b"two")
+        assert consumer.peek() == b"one" and consumer.peek() == b"one" and consumer.size == 2
+        assert consumer.pop() == b"one"
+        assert consumer.pop() == b"two" and consumer.peek() is None and consumer.pop(timeout=0.01) is None
+
+
+def test_actions_store_the_gate(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        counts = []
+
+        def handler(message: object) -> Action | None:
+            counts.append(proven(journal)[1])
+            return [None, Action.COMMIT, None, Action.ABORT][len(counts) - 1]
+
+        consumer.poll(handler)
+        assert counts == [0, 0, 2, 2] and proven(journal)[1] == 3
+        with pytest.raises(ZeroDivisionError):
+            consumer.poll(lambda message: 1 / 0)
+        assert proven(journal)[1] == 4
+
+
+def test_view_outlives_handler(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        views: list[memoryview] = []
+        with pytest.raises(BufferError):
+            consumer.poll(lambda message: views.append(message.data))
+        assert proven(journal)[1] == 0  # in front of the message that is still in use
+        views[0].release()
+        assert consumer.take() is not None
+        assert proven(journal)[1] == 2
+
+
+def test_gate_within_a_poll() -> None:
+    with made() as journal, journal.consumer("c") as consumer:
+        with journal.writer(helper=False) as writer:
+            for _ in range(100):
+                writer.append(bytes(4000))
+        gates: list[int] = []
+        consumer.poll(lambda message: gates.append(proven(journal)[0]))
+        assert len(set(gates)) >= 100 * 4032 // 65536
+
+
+def test_names_and_slots(journal: Journal) -> None:
+    for name in ("", "a/b", "x" * 65):
+        with pytest.raises(InvalidArgumentError):
+            journal.consumer(name)
+    consumers = [journal.consumer(name) for name in "abc"]
+    with pytest.raises(NoFreeSlotError) as error:
+        journal.consumer("d")
+    assert (error.value.kind, error.value.slots) == ("consumer", 3)
+    with pytest.raises(NoFreeSlotError) as error:
+        journal.consumer("b")
+    assert [owner.name for owner in error.value.owners] == ["b"]
+    with pytest.raises(BusyError):
+        journal.forget("b")
+    consumers[1].close()
+    journal.forget("b")
+    with pytest.raises(InvalidArgumentError) as missing:
+        journal.forget("b")
+    assert missing.value.argument == "name"
+    with journal.consumer("d") as fourth:
+        assert fourth.slot == 1 and fourth.number == 0
+    consumers[0].forget()
+    consumers[2].close()
+    assert [one.name for one in journal.stats().consumers] == ["d", "c"]
+
+
+def test_killed_consumer(journal: Journal, child: Callable[..., Child]) -> None:
+    one = child(
+        """
+        from flyring import Journal
+        journal = Journal.open("j")
+        consumer = journal.consumer("c")
+        for i in range(10):
+            consumer.take()
+        def handler(message):
+            if message.number == 20:
+                print("there", flush=True)
+                input()
+        consumer.poll(handler)
+        """
+    )
+    assert one.line() == "there"
+    with pytest.raises(NoFreeSlotError):
+        journal.consumer("c")
+    one.kill()
+    with journal.consumer("c") as consumer:  # what was consumed since the last store comes again
+        assert consumer.number == 10
+        assert [message.number for _ in range(990) if (message := consumer.take())] == [*range(10, 1000)]
+
+
+def test_unproven_gate(journal: Journal) -> None:
+    """A kill between the pair and the gate, or a power loss: the count is found by a walk."""
+    with journal.consumer("c") as consumer:
+        for _ in range(50):
+            consumer.take()
+    gate = read_gate(journal._files, 0)
+    for at in (PAIR_0, PAIR_1):
+        journal._files.memory.write(gate.at + at + 8, b"\1" * 8)
+    assert journal.stats().consumers[0].behind == -1
+    with journal.consumer("c") as consumer:
+        assert consumer.number == 50
+    assert proven(journal)[1] == 50
+
+
+@pytest.mark.parametrize("gate", [-1, 63, 1 << 40, 2**62])
+def test_hostile_gate(journal: Journal, gate: int) -> None:
+    with journal.consumer("c"):
+        pass
+    journal._files.memory.store64(4096 + 1024 + 128, gate)
+    with pytest.raises(CorruptJournalError):
+        journal.consumer("c")
+    assert len(journal.stats().consumers) == 1
+
+
+def test_another_boot() -> None:
+    with made(_identity=OTHER_BOOT) as first:
+        first.push(b"x")
+    with Journal.open("j", _identity=THIS_BOOT) as journal:
+        for call in (lambda: journal.consumer("c"), lambda: journal.forget("c"), lambda: journal.trim(consumed=True)):
+            with pytest.raises(NeedsRecoveryError):
+                call()
+
+
+def test_sync(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        consumer.take()
+        consumer.sync()
+
+
+def test_iteration(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        assert [message.number for message in consumer] == [*range(1000)]

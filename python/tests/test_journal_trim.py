@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments made ahead, syncs, trims and changed options (spec/journal.md 4, 5, 8)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flyring import (
+    InvalidArgumentError,
+    IoError,
+    Journal,
+    JournalStart,
+    NoSpaceError,
+    layout,
+)
+from flyring.journal_segment import prepare
+from journals import Folder, Z, made, payloads, read_all
+
+READY = layout.JOURNAL_CONTROL_READY
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    with made() as one:
+        yield one
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.005)
+
+
+# Segments
+
+
+def test_helper_makes_segments_ahead(journal: Journal) -> None:
+    with journal.writer(ahead=2) as writer:
+        assert journal.stats().helping
+        eventually(lambda: Folder(journal.path).word(READY) == 3 * Z)
+        for payload in payloads(600):
+            writer.append(payload)
+        here = writer.position // Z * Z
+        eventually(lambda: Folder(journal.path).word(READY) >= here + 3 * Z)
+        assert len(Folder(journal.path).segments()) == here // Z + 3
+    assert not journal.stats().helping
+    assert read_all(journal) == payloads(600)
+
+
+def test_one_helper(journal: Journal) -> None:
+    first = journal.writer()
+    first.close()
+    names = [thread.name for thread in threading.enumerate()]
+    assert "flyring-journal-helper" not in names
+
+
+def test_found_segment_is_synced(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(journal._files, Z)
+    journal._files.store(READY, Z)  # its maker was killed before it said so
+    synced: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))[1])
+    prepare(journal._files, Z)
+    assert [Path(name).name for name in synced] == [f"{Z:019d}.seg", "j.journal"]
+    assert Folder(journal.path).word(READY) == 2 * Z
+
+
+def test_found_segment_whose_sync_fails_loses_its_name(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(journal._files, Z)
+    journal._files.store(READY, Z)
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(IoError):
+            prepare(journal._files, Z)
+    assert Folder(journal.path).segments() == [0]
+
+
+def test_stray_file_is_replaced(journal: Journal) -> None:
+    stray = Folder(journal.path).segment(Z)
+    stray.write_bytes(b"not a segment")
+    with journal.writer(helper=False) as writer:
+        for payload in payloads(1000):
+            writer.append(payload)
+    assert Folder(journal.path).messages() == payloads(1000)
+
+
+def test_no_space(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    with journal.writer(helper=False) as writer, journal.reader() as reader:
+        while writer.position < Z - 300:
+            writer.append(bytes(100))
+        number, position = writer.number, writer.position
+
+        def full(fd: int, at: int, length: int) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", full)
+            for _ in range(2):
+                with pytest.raises(NoSpaceError) as error:
+                    writer.append(bytes(1000))
+                assert error.value.needed == 4096 + Z
+                assert (writer.number, writer.position) == (number, position)
+            with pytest.raises(NoSpaceError):
+                writer.append_many([bytes(100), bytes(100), bytes(100), bytes(100)])
+            assert writer.number > number  # those before it are appended
+            writer.sync()  # always finds room for its check
+            while reader.poll(lambda message: None):
+                pass
+            assert reader.number == writer.number
+        writer.append(bytes(1000))  # goes on when there is room
+    assert len(Folder(journal.path).messages()) == writer.number
+
+
+# Syncs
+
+
+def test_sync(journal: Journal) -> None:
+    with journal.writer(helper=False) as writer:
+        writer.append_many(payloads(1000))
+        writer.sync()
+        there = Folder(journal.path)
+        synced = there.word(layout.JOURNAL_CONTROL_SYNCED)
+        assert synced == there.word(layout.JOURNAL_CONTROL_CHECKED) == writer.position - 64
+        assert there.word(layout.JOURNAL_CONTROL_SYNCED_AT) > 10**18
+        writer.sync()  # nothing to do: no further check
+        assert writer.position == synced + 64
+        writer.append(b"x")
+        writer.close(sync=False)
+    assert Folder(journal.path).word(layout.JOURNAL_CONTROL_SYNCED) == synced
+
+
+def test_each_segment_from_synced_on_is_synced(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    with journal.writer(helper=False) as writer:
+        writer.append_many(payloads(2000))
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+        writer.sync()
+        assert [Path(name).name for name in synced] == [f"{p:019d}.seg" for p in Folder(journal.path).segments()]
+
+
+def test_sync_interval() -> None:
+    with made(sync=0.02) as journal, journal.writer() as writer:
+        writer.append(b"one")
+        time.sleep(0.03)
+        writer.append(b"two")  # makes a check, which the helper syncs
+        eventually(lambda: journal.stats().synced > 64)
+        assert journal.stats().sync == 0.02
+        there = Folder(journal.path)
+        assert there.word(layout.JOURNAL_CONTROL_SYNCED) in [one.position for one in there.records() if one.type == -3]
+
+
+def test_never_syncs_what_is_full(journal: Journal) -> None:
+    with journal.writer() as writer:
+        for payload in payloads(1500):
+            writer.append(payload)
+        here = writer.position // Z * Z
+        eventually(lambda: journal.stats().synced >= here - 2 * Z)
+        writer.close(sync=False)
+
+
+def test_change(journal: Journal) -> None:
+    journal.change(sync="each", max_age=5, max_size=100, trim_consumed=True)
+    stats = journal.stats()
+    assert (stats.sync, stats.max_age, stats.max_size, stats.trim_consumed) == ("each", 5, 100, True)
+    journal.change(sync=0.5)
+    stats = journal.stats()
+    assert (stats.sync, stats.max_age, stats.max_size, stats.trim_consumed) == (0.5, 5, 100, True)
+    journal.change(sync="never", max_age=0, trim_consumed=False)
+    for options in ({"sync": "x"}, {"max_age": -1}, {"max_size": -1}):
+        with pytest.raises(InvalidArgumentError):
+            journal.change(**options)  # type: ignore[arg-type]
+    journal._files.store(layout.JOURNAL_CONTROL_SYNC_EVERY, -7)  # hostile: counts as never
+    assert journal.stats().sync == "never"
+    journal.push(b"x")
+
+
+# Trims
+
+
+def filled(journal: Journal, count: int = 3000) -> None:
+    with journal.writer(helper=False) as writer:
+        for i, payload in enumerate(payloads(count)):
+            writer.append(payload, time=1000 + i)
+
+
+def first(journal: Journal) -> int:
+    with journal.reader() as reader:
+        return reader.number
+
+
+def test_trim_to_a_position(journal: Journal) -> None:
+    filled(journal)
+    there = Folder(journal.path)
+    with journal.reader() as behind, journal.reader() as reader:
+        freed = journal.trim(position=3 * Z + 500)
+        assert freed >= 3 * Z and there.segments()[0] == 3 * Z == journal.stats().trimmed
+        number = first(journal)
+        assert read_all(journal) == payloads(3000)[number:]
+        message = behind.take()
+        assert message is not None and message.number == number and behind.lost == number
+        with pytest.raises(InvalidArgumentError):
+            reader.seek(JournalStart.at_position(2 * Z + 65))
+        reader.seek(JournalStart.at_position(2 * Z))
+        assert reader.number == number
+        reader.seek(JournalStart.at_number(5))
+        assert reader.number == number and reader.lost == number - 5
+    assert journal.trim(position=0) == 0
+    assert journal.trim(position=2**60) > 0
+    assert journal.stats().segments == 1 and journal.stats().messages == 3000
+
+
+def test_trim_is_bounded_by_gates_and_synced(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        filled(journal)
+        assert journal.trim(position=2**60) == 0
+        for _ in range(1500):
+            consumer.take()
+        assert journal.trim(consumed=True) > 0
+        assert journal.stats().trimmed == consumer.position // Z * Z
+        assert consumer.take() == payloads(3000)[1500]
+    with made("other") as other, other.writer(helper=False) as writer:
+        for payload in payloads(3000):
+            writer.append(payload)
+        assert other.trim(position=2**60) == 0  # nothing is synced
+        assert other.trim(consumed=True) == 0  # and there is no consumer
+
+
+def test_trim_by_time_and_size(journal: Journal) -> None:
+    filled(journal)
+    journal.trim(before=1000 + 1200)
+    number = first(journal)
+    assert 0 < number <= 1200
+    journal.trim(size=3 * Z)
+    assert journal.stats().segments == 3
+    for options in ({}, {"size": 1, "before": 2}, {"consumed": True, "size": 1}, {"position": -1}):
+        with pytest.raises(InvalidArgumentError):
+            journal.trim(**options)
+
+
+def test_consumer_that_lost_messages(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        filled(journal)
+        for _ in range(10):
+            consumer.take()
+        journal.change(max_size=2 * Z)
+        with journal.writer():
+            eventually(lambda: journal.stats().trimmed > 0)
+        got = 10
+        while consumer.take() is not None:  # it has the rest of its segment open
+            got += 1
+        lost = consumer.lost
+        assert lost > 0 and got + lost == 3000
+        assert journal.stats().consumers[0].lost == lost
+    with journal.consumer("c") as consumer:  # it does not count twice
+        assert consumer.lost == lost and consumer.number == 3000
+
+
+def test_consumer_resumes_below_trimmed(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        pass
+    filled(journal)
+    journal.change(max_size=2 * Z)
+    with journal.writer():
+        eventually(lambda: journal.stats().trimmed > 0)
+    number = first(journal)
+    for _ in range(2):
+        with journal.consumer("c") as consumer:
+            assert (consumer.number, consumer.lost) == (number, number)
+
+
+def test_trim_consumed_by_the_helper() -> None:
+    with made(trim_consumed=True) as journal, journal.writer() as writer, journal.consumer("c") as consumer:
+        for payload in payloads(3000):
+            writer.append(payload)
+        writer.sync()
+        while consumer.take() is not None:
+            pass
+        eventually(lambda: journal.stats().segments <= 3)
+        assert journal.stats().trimmed > 0
+
+
+def test_max_age() -> None:
+    with made(max_age=1000) as journal, journal.writer() as writer:
+        old = time.time_ns() - 2000 * 10**9
+        for payload in payloads(2000):
+            writer.append(payload, time=old)
+        for payload in payloads(100):
+            writer.append(payload)
+        writer.sync()
+        for payload in payloads(1000):
+            writer.append(payload)
+        eventually(lambda: journal.stats().trimmed > 0)
+        with journal.reader() as reader:
+            message = reader.take()
+            assert message is not None and message.number > 1000
+
+
+def test_reader_meets_a_trim(journal: Journal) -> None:
+    filled(journal)
+    found: list[Any] = []
+    with journal.reader() as reader:
+        reader.poll(lambda message: found.append(message.number), limit=700)
+        journal.trim(position=4 * Z)
+        while reader.poll(lambda message: found.append(message.number)):
+            pass
+        assert found[-1] == 2999 and len(found) + reader.lost == 3000 and found == sorted(set(found))
