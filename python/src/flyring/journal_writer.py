@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import math
 import time
+import weakref
 from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
@@ -22,6 +23,8 @@ from .slots import change_slot
 from .system import control_lock, failed, new_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .journal import Journal
 
 RETRY = 0.001  # s: between two tries to take the slot
@@ -88,7 +91,7 @@ class JournalWriter(_core.JournalWriter, Closing):
             if again and ready.recovery is None:
                 self._write_again()
             if helper:
-                self._helper = Helper(files, ahead)
+                self._helper = Helper(files, ahead, failure_of(weakref.ref(self)))
         except BaseException:
             self._shut()
             raise
@@ -207,6 +210,17 @@ def begin(files: JournalFiles, progress: Progress | None) -> Ready:
         if not proven:  # the kernel has dropped pages
             return recover(files, progress, layout.JOURNAL_CUT_FAILED_SYNC)
     return ready
+
+
+def failure_of(writer: weakref.ref[JournalWriter]) -> Callable[[int], None]:
+    """What a helper calls when its sync has failed. It does not keep the writer."""
+
+    def note(number: int) -> None:
+        there = writer()
+        if there is not None:
+            there._fail(number)
+
+    return note
 
 
 def occupy(files: JournalFiles, name: str | None) -> int:
