@@ -109,6 +109,42 @@ TEST_F(JournalTrims, what_was_lost_while_a_consumer_was_away_is_counted_once) {
     EXPECT_EQ(consumer.lost(), lost);
 }
 
+TEST_F(JournalTrims, what_a_killed_trim_left_goes_with_the_next_one) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    while (writer.position() < 3 * smallest) append(writer, writer.number(), 1);
+    writer.sync();
+    const std::vector<std::byte> first = support::read_file(segment_file(0));
+    EXPECT_EQ(journal.trim(JournalTrim::position(smallest)), smallest + 4096);
+    EXPECT_EQ(journal.trim(JournalTrim::position(smallest)), 0);
+    support::write_file(segment_file(0), first);  // as if the kill had come before the unlink
+    EXPECT_EQ(journal.trim(JournalTrim::position(smallest)), smallest + 4096);
+    EXPECT_FALSE(std::filesystem::exists(segment_file(0)));
+    EXPECT_EQ(code_of([&] { journal.trim(JournalTrim::position(-1)); }), "invalid-argument");
+    EXPECT_EQ(journal.trim(JournalTrim::position(2 * smallest + 1)), smallest + 4096);
+}
+
+TEST_F(JournalTrims, a_reader_goes_over_five_rolls_while_a_trim_removes_what_it_has_read) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    JournalReader reader = journal.reader();
+    JournalReader behind = journal.reader();
+    EXPECT_FALSE(behind.take());
+    for (std::int64_t roll = 1; roll <= 5; ++roll) {
+        while (writer.position() < roll * smallest + 1000) append(writer, writer.number(), 1);
+        EXPECT_EQ(reader.number() + read_all(reader), writer.number());
+        writer.sync();
+        journal.trim(JournalTrim::position(reader.position()));
+        EXPECT_EQ(journal.stats().trimmed, roll * smallest);
+    }
+    EXPECT_EQ(reader.lost(), 0);
+    EXPECT_EQ(writer.unprepared(), 5);  // without a helper
+    const std::int64_t read = read_all(behind);
+    EXPECT_EQ(behind.lost() + read, writer.number());
+    EXPECT_GT(behind.lost(), 0);
+    EXPECT_GT(read, 0);
+}
+
 TEST_F(JournalTrims, trim_consumed_frees_the_disk_behind_a_deque) {
     flyring::JournalOptions made = options();
     made.trim_consumed = true;

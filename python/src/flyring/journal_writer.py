@@ -43,7 +43,7 @@ class JournalWriter(_core.JournalWriter, Closing):
     IoError: close the writer and take another one.
     """
 
-    __slots__ = ("__weakref__", "_files", "_helper", "_journal", "_lock", "_name", "_recovery")
+    __slots__ = ("__weakref__", "_files", "_helper", "_journal", "_lock", "_name", "_recovery", "_unprepared")
 
     _files: JournalFiles
     _helper: Helper | None
@@ -51,6 +51,7 @@ class JournalWriter(_core.JournalWriter, Closing):
     _lock: File
     _name: str | None
     _recovery: JournalRecovery | None
+    _unprepared: int
 
     def __new__(cls, journal: Journal, name: str | None, patience: float, helper: bool, ahead: int) -> Self:
         """Internal: use ``Journal.writer``. ``name`` None: for one append."""
@@ -86,7 +87,7 @@ class JournalWriter(_core.JournalWriter, Closing):
             lock.close()
             raise
         self._files, self._journal, self._lock, self._name = files, journal, lock, name
-        self._recovery, self._helper = ready.recovery, None
+        self._recovery, self._helper, self._unprepared = ready.recovery, None, 0
         try:
             if again and ready.recovery is None:
                 self._write_again()
@@ -112,6 +113,12 @@ class JournalWriter(_core.JournalWriter, Closing):
         """What was cut off when this writer recovered the journal after a power loss, or after a sync that had failed;
         None if it did not have to."""
         return self._recovery
+
+    @property
+    def unprepared(self) -> int:
+        """How many segments this writer had to make itself, because none was ready when it needed one: each took it
+        milliseconds. A larger ``ahead`` makes them fewer."""
+        return self._unprepared
 
     def sync(self) -> None:
         """Writes to the disk what was appended, and returns when it is durable. On tmpfs nothing is durable.
@@ -162,6 +169,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         if memory is not None:
             return memory
         if files.ready < position + files.size:
+            self._unprepared += 1
             prepare(files, position)
         memory = map_segment(files, position, writable=True)
         if memory is None:  # it was removed by hand
