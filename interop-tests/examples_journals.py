@@ -5,10 +5,19 @@ kept."""
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 
 import flyring
 from examples_build import LANGUAGES
-from examples_streams import first_line, other, printed, programs_of
+from examples_streams import PATIENCE, first_line, other, printed, programs_of
+
+
+def rest(program: subprocess.Popen[str]) -> list[str]:
+    """The lines behind those that ``first_line`` has read, of a program that ends by itself."""
+    assert program.stdout is not None
+    lines = program.stdout.read().splitlines()
+    return lines if program.wait(PATIENCE) == 0 else [*lines, f"status {program.returncode}"]
 
 
 def persistent_queue(worker: str) -> str | None:
@@ -24,7 +33,9 @@ def persistent_queue(worker: str) -> str | None:
         begun = [first_line(killed) for _ in range(3)]
         if begun != [f"begun: {every[0]}", f"done: {every[0]}", f"begun: {every[1]}"]:
             return f"work in {worker} printed {begun}"
-        if (refused := printed(programs.start(other(worker), "work", 0)))[-1:] != ["status 1"]:
+        killed.send_signal(signal.SIGSTOP)
+        told = f"process {killed.pid} is at work"
+        if (refused := printed(programs.start(other(worker), "work", 0))) != [told, "status 1"]:
             return f"a second worker in {other(worker)} printed {refused}"
         killed.kill()
         killed.wait()
@@ -60,11 +71,11 @@ def event_history(writer: str) -> str | None:
         begins = re.fullmatch(r"begins behind event (\d+)", line := first_line(next_writer))
         if begins is None or not 10 <= int(begins[1]) < last:
             return f"the next writer in {other(writer)} printed {line}"
-        if wrong := printed(next_writer):
+        if wrong := rest(next_writer):
             return f"the next writer in {other(writer)} printed {wrong}"
         events = [f"event {number}" for number in range(1, last + 1)]
         for language, each in tails.items():
-            if (lines := [*heads[language], *printed(each)]) != events:
+            if (lines := [*heads[language], *rest(each)]) != events:
                 return f"tail in {language} printed {lines}"
         with (
             flyring.Journal.open(programs.channels / "events.journal", read_only=True) as journal,

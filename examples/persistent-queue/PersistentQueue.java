@@ -6,6 +6,7 @@ import io.flyring.JournalOptions;
 import io.flyring.JournalStats;
 import io.flyring.JournalSync;
 import io.flyring.Message;
+import io.flyring.NoFreeSlotException;
 import io.flyring.Publisher;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -54,8 +55,18 @@ public final class PersistentQueue {
         }
     }
 
+    private static JournalConsumer takeWorker(Journal journal) {
+        try {
+            return journal.consumer("worker");
+        } catch (NoFreeSlotException e) {
+            System.err.println("process " + e.owners().get(0).pid() + " is at work");
+            System.exit(1);
+            throw e;
+        }
+    }
+
     private void work() {
-        try (Journal journal = openJobs(); JournalConsumer worker = journal.consumer("worker")) {
+        try (Journal journal = openJobs(); JournalConsumer worker = takeWorker(journal)) {
             while (!done.equals("stop")) {
                 // Sleeps until there is a job. It is consumed when work has returned: a killed worker's job comes
                 // again.

@@ -6,6 +6,7 @@
 // persistent_queue show            prints how many jobs are not done
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <flyring/flyring.hpp>
 #include <flyring/journal.hpp>
 #include <iostream>
@@ -28,9 +29,18 @@ void push(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) journal.push(text);  // waits while another process pushes
 }
 
+flyring::JournalConsumer take_worker(flyring::Journal& journal) {
+    try {
+        return journal.consumer("worker");
+    } catch (const flyring::NoFreeSlot& error) {
+        std::cerr << "process " << error.owners()[0].pid << " is at work\n";
+        std::exit(1);
+    }
+}
+
 void work(double seconds) {
     flyring::Journal journal = open_jobs();
-    flyring::JournalConsumer worker = journal.consumer("worker");
+    flyring::JournalConsumer worker = take_worker(journal);
     std::string done;
     const auto work_on = [&](const flyring::JournalMessage& job) {
         const std::string text(reinterpret_cast<const char*>(job.data()), job.size());

@@ -23,6 +23,13 @@ def push(texts: list[str]) -> None:
             journal.push(text.encode())  # waits while another process pushes
 
 
+def take_worker(journal: flyring.Journal) -> flyring.JournalConsumer:
+    try:
+        return journal.consumer("worker")
+    except flyring.NoFreeSlotError as error:
+        sys.exit(f"process {error.owners[0].pid} is at work")
+
+
 def work(seconds: float) -> None:
     done = ""
 
@@ -34,7 +41,7 @@ def work(seconds: float) -> None:
         print(f"done: {text}", flush=True)
         done = text
 
-    with open_jobs() as journal, journal.consumer("worker") as worker:
+    with open_jobs() as journal, take_worker(journal) as worker:
         while done != "stop":
             # Sleeps until there is a job. It is consumed when do has returned: a killed worker's job comes again.
             worker.poll(do, limit=1, timeout=None)
