@@ -6,8 +6,10 @@
 //
 // With ThreadSanitizer all objects see one mapping of each file, so it shows each order that the page asks for.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -45,7 +48,11 @@ void* __wrap_mmap(void* at, std::size_t length, int protection, int flags, int f
     }
     const std::lock_guard<std::mutex> guard(mappings_mutex);
     OneMapping& one = mappings()[{status.st_dev, status.st_ino}];
-    if (one.users++ == 0) one.at = __real_mmap(at, length, PROT_READ | PROT_WRITE, flags, fd, offset);
+    if (one.users++ == 0) {  // a reader may come first, whose descriptor is not for writing
+        const int own = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC);
+        one.at = __real_mmap(at, length, PROT_READ | PROT_WRITE, flags, own, offset);
+        ::close(own);
+    }
     return one.at;
 }
 

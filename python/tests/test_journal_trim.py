@@ -145,11 +145,119 @@ def test_sync(journal: Journal) -> None:
 def test_each_segment_from_synced_on_is_synced(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     with journal.writer(helper=False) as writer:
         writer.append_many(payloads(2000))
-        synced: list[int] = []
-        real = os.fdatasync
-        monkeypatch.setattr(os, "fdatasync", lambda fd: (synced.append(len(list(first.parent.glob("*.seg")))), real(fd)))
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+        writer.sync()
+        assert [Path(name).name for name in synced] == [f"{p:019d}.seg" for p in Folder(journal.path).segments()]
+
+
+def test_sync_interval() -> None:
+    with made(sync=0.02) as journal, journal.writer() as writer:
+        writer.append(b"one")
+        time.sleep(0.03)
+        writer.append(b"two")  # makes a check, which the helper syncs
+        eventually(lambda: journal.stats().synced > 64)
+        assert journal.stats().sync == 0.02
+        there = Folder(journal.path)
+        assert there.word(layout.JOURNAL_CONTROL_SYNCED) in [one.position for one in there.records() if one.type == -3]
+
+
+def test_never_syncs_what_is_full(journal: Journal) -> None:
+    with journal.writer() as writer:
+        for payload in payloads(1500):
+            writer.append(payload)
+        here = writer.position // Z * Z
+        eventually(lambda: journal.stats().synced >= here - 2 * Z)
+        writer.close(sync=False)
+
+
+def test_change(journal: Journal) -> None:
+    journal.change(sync="each", max_age=5, max_size=100, trim_consumed=True)
+    stats = journal.stats()
+    assert (stats.sync, stats.max_age, stats.max_size, stats.trim_consumed) == ("each", 5, 100, True)
+    journal.change(sync=0.5)
+    stats = journal.stats()
+    assert (stats.sync, stats.max_age, stats.max_size, stats.trim_consumed) == (0.5, 5, 100, True)
+    journal.change(sync="never", max_age=0, trim_consumed=False)
+    for options in ({"sync": "x"}, {"max_age": -1}, {"max_size": -1}):
+        with pytest.raises(InvalidArgumentError):
+            journal.change(**options)  # type: ignore[arg-type]
+    journal._files.store(layout.JOURNAL_CONTROL_SYNC_EVERY, -7)  # hostile: counts as never
+    assert journal.stats().sync == "never"
+    journal.push(b"x")
+
+
+# Trims
+
+
+def filled(journal: Journal, count: int = 3000) -> None:
+    with journal.writer(helper=False) as writer:
+        for i, payload in enumerate(payloads(count)):
+            writer.append(payload, time=1000 + i)
+
+
+def first(journal: Journal) -> int:
+    with journal.reader() as reader:
+        return reader.number
+
+
+def test_trim_to_a_position(journal: Journal) -> None:
+    filled(journal)
+    there = Folder(journal.path)
+    with journal.reader() as behind, journal.reader() as reader:
+        freed = journal.trim(position=3 * Z + 500)
+        assert freed >= 3 * Z and there.segments()[0] == 3 * Z == journal.stats().trimmed
+        number = first(journal)
+        assert read_all(journal) == payloads(3000)[number:]
+        message = behind.take()
+        assert message is not None and message.number == number and behind.lost == number
+        with pytest.raises(InvalidArgumentError):
+            reader.seek(JournalStart.at_position(2 * Z + 65))
+        reader.seek(JournalStart.at_position(2 * Z))
+        assert reader.number == number
+        reader.seek(JournalStart.at_number(5))
+        assert reader.number == number and reader.lost == number - 5
+    assert journal.trim(position=0) == 0
+    assert journal.trim(position=2**60) > 0
+    assert journal.stats().segments == 1 and journal.stats().messages == 3000
+
+
+def test_trim_is_bounded_by_gates_and_synced(journal: Journal) -> None:
+    with journal.consumer("c") as consumer:
+        filled(journal)
+        assert journal.trim(position=2**60) == 0
+        for _ in range(1500):
+            consumer.take()
+        assert journal.trim(consumed=True) > 0
+        assert journal.stats().trimmed == consumer.position // Z * Z
+        assert consumer.take() == payloads(3000)[1500]
+    with made("other") as other, other.writer(helper=False) as writer:
+        for payload in payloads(3000):
+            writer.append(payload)
+        assert other.trim(position=2**60) == 0  # nothing is synced
+        assert other.trim(consumed=True) == 0  # and there is no consumer
+
+
+def test_what_a_killed_trim_left(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    oldest = Path(journal.path) / f"{0:019d}.seg"
+    with journal.writer(helper=False) as writer:
+        while writer.position < 3 * Z:
+            writer.append(bytes(1000))
+        writer.sync()
+        data = oldest.read_bytes()
         assert journal.trim(position=Z) == Z + 4096
-        assert synced[-1:] == [4] and not first.exists()  # the control file, before anything is removed
+        assert journal.trim(position=Z) == 0
+        oldest.write_bytes(data)  # as if the kill had come before the unlink
+        there: list[bool] = []
+        real = os.fdatasync
+
+        def sync(fd: int) -> None:
+            there.append(oldest.exists())
+            real(fd)
+
+        monkeypatch.setattr(os, "fdatasync", sync)
+        assert journal.trim(position=Z) == Z + 4096
+        assert there == [True] and not oldest.exists()  # the control file is synced before it goes
         assert journal.trim(position=2 * Z + 1) == Z + 4096
 
 
@@ -171,6 +279,39 @@ def test_reader_goes_over_five_rolls_while_a_trim_removes(journal: Journal) -> N
         while behind.poll(lambda message: seen.append(message.number)):
             pass
         assert behind.lost + len(seen) == writer.number and behind.lost and seen
+
+
+def use() -> tuple[int, int, int]:
+    """Open descriptors, mappings of segments, and KiB of memory of this process."""
+    status = Path("/proc/self/status").read_text()
+    anonymous = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:"))
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return len(os.listdir("/proc/self/fd")), sum(".seg" in line for line in maps), anonymous
+
+
+def test_long_run_keeps_memory_descriptors_and_mappings_flat() -> None:
+    """FLYRING_LONG_JOURNAL: how many bytes, for the nightly run (./dev journals)."""
+    end, large = int(os.environ.get("FLYRING_LONG_JOURNAL", 256 << 20)), 64 << 20
+    first = None
+    with (
+        made(segment_size=large, max_size=2 * large) as journal,
+        journal.writer() as writer,
+        journal.reader() as reader,
+    ):
+        payload = bytes(1 << 20)
+        while writer.position < end:
+            writer.append(payload)
+            while reader.poll(lambda message: None):
+                pass
+            if first is None and writer.position > large + large // 2:
+                first = use()
+        assert reader.number == writer.number and reader.lost == 0
+        eventually(lambda: journal.stats().bytes <= 2 * (large + 4096))
+        last = use()
+        assert first is not None
+        assert last[0] <= first[0] + 2
+        assert last[1] <= 4
+        assert last[2] <= first[2] + 8192
 
 
 def test_trim_by_time_and_size(journal: Journal) -> None:

@@ -141,6 +141,41 @@ class JournalTrimTest {
         assertTrue(behind.lost() > 0 && read > 0);
     }
 
+    /** Open descriptors, and mappings of segments. */
+    private static int[] use() throws IOException {
+        try (java.util.stream.Stream<Path> open = Files.list(Path.of("/proc/self/fd"));
+            java.util.stream.Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+            return new int[] {(int) open.count(), (int) maps.filter(line -> line.contains(".seg")).count()};
+        }
+    }
+
+    /** {@code -Dflyring.long.journal=BYTES} is the nightly run (./dev journals). */
+    @Test
+    void aLongRunKeepsMemoryDescriptorsAndMappingsFlat() throws IOException {
+        final long bytes = Long.getLong("flyring.long.journal", 256L << 20);
+        final int large = 64 << 20;
+        try (Journal big = Journal.create(rings.path("big.journal"), new JournalOptions().segmentSize(large)
+            .maxSize(2L * large)); JournalWriter writer = big.writer(); JournalReader reader = big.reader()) {
+            final byte[] payload = new byte[1 << 20];
+            int[] first = null;
+            while (writer.position() < bytes) {
+                writer.append(payload);
+                while (reader.poll(message -> { }) > 0) {
+                    continue;
+                }
+                if (first == null && writer.position() > large + large / 2) {
+                    first = use();
+                }
+            }
+            assertEquals(writer.number(), reader.number());
+            assertEquals(0, reader.lost());
+            Other.until(() -> big.stats().bytes() <= 2L * (large + 4096));
+            final int[] last = use();
+            assertTrue(last[0] <= first[0] + 3, "descriptors " + first[0] + " " + last[0]);
+            assertTrue(last[1] <= 5, "mappings " + last[1]); // the writer's, the next one, those being unmapped
+        }
+    }
+
     @Test
     void aReaderThatIsOvertakenCountsWhatItLost() {
         try (JournalWriter writer = Journals.writer(journal)) {
