@@ -203,8 +203,12 @@ static int turn_of_subscriber(Recorder *self, int i, int64_t until)
         if (UNLIKELY(more < 0))
             return FAILED;
         bool lapped = false;
-        found_message found = {next.payload, next.length, ring->cursor, next.next - ring->cursor,
-                               ring->count < 0 ? NOT_KNOWN : ring->count, next.type};
+        found_message found = {next.payload,
+                               next.length,
+                               ring->cursor,
+                               next.next - ring->cursor,
+                               ring->count < 0 ? NOT_KNOWN : ring->count,
+                               next.type};
         int done = append_message(self, i, &found, &lapped);
         if (UNLIKELY(done != DONE))
             return done;
@@ -291,8 +295,8 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwar
         return PyErr_NoMemory();
     }
     for (int i = 0; i < self->reader->count; i++)
-        self->rings[i] = (recorded_ring){.next = NOT_KNOWN, .number = NOT_KNOWN, .epoch = NOT_KNOWN,
-                                         .announced = NOT_KNOWN};
+        self->rings[i] =
+            (recorded_ring){.next = NOT_KNOWN, .number = NOT_KNOWN, .epoch = NOT_KNOWN, .announced = NOT_KNOWN};
     return (PyObject *)self;
 }
 
@@ -439,10 +443,12 @@ TOTAL(lost)
 
 static PyMethodDef methods[] = {
     {"resume", (PyCFunction)recorder_resume, METH_VARARGS,
-     "resume($self, ring, next, number, /)\n--\n\nThe journal has the ring's messages below the position ``next``, and\n"
+     "resume($self, ring, next, number, /)\n--\n\nThe journal has the ring's messages below the position ``next``, "
+     "and\n"
      "``number`` is that of the next one (-1: not known)."},
     {"step", (PyCFunction)recorder_step, METH_VARARGS,
-     "step($self, segment, limit, /)\n--\n\nRecords what is there: about ``limit`` bytes of the journal for each ring.\n"
+     "step($self, segment, limit, /)\n--\n\nRecords what is there: about ``limit`` bytes of the journal for each "
+     "ring.\n"
      "Ends early when the journal has entered another segment than ``segment``. Returns how many messages."},
     {"note_senders", (PyCFunction)recorder_note_senders, METH_VARARGS,
      "note_senders($self, segment, /)\n--\n\nRecords the senders of all rings. False: the journal has entered another\n"

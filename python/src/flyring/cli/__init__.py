@@ -15,9 +15,9 @@ from .. import layout
 from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
+from . import journal as journals
 from . import metrics as measuring
 from . import monitor as monitoring
-from . import journal as journals
 from . import ping as pinging
 from . import record as recording
 from . import replay as replaying
@@ -41,6 +41,8 @@ from .tail import tail
 from .top import top as run_top
 
 NOT_POSSIBLE = 2
+NAMELESS = ("create", "ls", "top", "metrics", "doctor", "ping", "sbe", "monitor", "journal", "record", "replay")
+"""Commands that do not take the name of an existing channel or table."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def wrong_kind(options: argparse.Namespace) -> str:
     """Returns what to do if a table was named where a channel is needed, or the other way round; else ""."""
-    if options.command in ("create", "ls", "top", "metrics", "doctor", "ping", "sbe", "monitor", "journal", "record", "replay"):
+    if options.command in (
+        "create",
+        "ls",
+        "top",
+        "metrics",
+        "doctor",
+        "ping",
+        "sbe",
+        "monitor",
+        "journal",
+        "record",
+        "replay",
+    ):
         return ""
     if options.command == "table" and options.verb in ("create", "ls"):
         return ""
@@ -231,9 +245,7 @@ def parser() -> argparse.ArgumentParser:
     journals.add_arguments(
         line_command("journal", "list, show, check, read, trim, copy and export journals: history on disk")
     )
-    recording.add_arguments(
-        line_command("record", "record channels into a journal; status 1 if messages were lost")
-    )
+    recording.add_arguments(line_command("record", "record channels into a journal; status 1 if messages were lost"))
     replaying.add_arguments(
         line_command("replay", "publish the messages of a recording again; status 1 if some could not be published")
     )

@@ -161,9 +161,7 @@ def own_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: 
 
 def trim(options: argparse.Namespace) -> int:
     with Journal.open(options.name, any_file_system=True) as one:
-        free = one.trim(
-            consumed=options.consumed, position=options.position, before=options.before, size=options.size
-        )
+        free = one.trim(consumed=options.consumed, position=options.position, before=options.before, size=options.size)
         path, trimmed = one.path, one.stats().trimmed
     if options.json:
         print_json({"path": path, "freed": free, "trimmed": trimmed})

@@ -13,8 +13,8 @@ from .. import layout
 from ..errors import InvalidArgumentError
 from ..journal import Journal
 from ..sbe import Schema
-from .json_schema import schema_of_message
 from .journal_lines import Choice, Texts, add_choice, add_range, chosen, payload_of, start_of, within
+from .json_schema import schema_of_message
 from .recording import Lost
 from .report import print_json, printable, size_text
 
@@ -163,8 +163,8 @@ def to_parquet(options: argparse.Namespace) -> int:
                 table_schema = columns(pyarrow, item)
                 writer = parquet.ParquetWriter(hidden, table_schema)
             if chosen_type[1] != item.type:
-                raise InvalidArgumentError("message", "a file of Parquet has messages of one type: choose one by "
-                                           f"--message or --type; there are {message_name(item)} and others")  # fmt: skip
+                text = f"a file of Parquet has messages of one type; {message_name(item)} is another: use --message"
+                raise InvalidArgumentError("message", text)
             content = texts.content(item.payload, item.type, item.schema)
             if "body" not in content:
                 continue
@@ -197,12 +197,14 @@ def columns(pyarrow: Any, item: Item) -> Any:
     """The schema of the file."""
     name = message_name(item)
     if item.schema is None or name not in item.schema.messages:
-        raise InvalidArgumentError("name", "Parquet has columns, and messages without an SBE schema have none: use mcap")
+        raise InvalidArgumentError(
+            "name", "Parquet has columns, and messages without an SBE schema have none: use mcap"
+        )
     model = next(one for one in item.schema.model.messages if one.name == name)
     if model.groups or model.data:
-        parts = ", ".join(part.name for part in (*model.groups, *model.data))
-        raise InvalidArgumentError("message", f"{name} has parts of variable length ({parts}), which have no columns: "
-                                   "use mcap")  # fmt: skip
+        parts = ", ".join([*(group.name for group in model.groups), *(data.name for data in model.data)])
+        text = f"{name} has parts of variable length ({parts}), which have no columns: use mcap"
+        raise InvalidArgumentError("message", text)
     fields = [("time", pyarrow.timestamp("ns", "UTC")), ("channel", pyarrow.string()), ("ring", pyarrow.int32()),
               ("sender", pyarrow.string()), ("position", pyarrow.int64()), ("number", pyarrow.int64())]  # fmt: skip
     described = schema_of_message(item.schema, name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from .. import layout
@@ -33,7 +33,7 @@ def time_of(text: str) -> int:
             f"{text!r} is no time: write ns since 1970, or 2026-11-28T12:00:00.5"
         ) from None
     if when.tzinfo is None:
-        when = when.replace(tzinfo=timezone.utc)
+        when = when.replace(tzinfo=UTC)
     whole = int(when.replace(microsecond=0).timestamp())
     return whole * 1_000_000_000 + when.microsecond * 1000
 
@@ -43,16 +43,18 @@ def iso(when: int) -> str:
     seconds, rest = divmod(when, 1_000_000_000)
     if not 0 <= seconds < 253_402_300_800:
         return str(when)
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
 def add_range(one: argparse.ArgumentParser) -> None:
     """The options that choose a part of a journal."""
     one.add_argument("--from", dest="from_time", metavar="TIME", type=time_of,
                      help="begin at this time: 2026-11-28T12:00:00.5 (UTC), or ns since 1970")  # fmt: skip
-    one.add_argument("--to", dest="to_time", metavar="TIME", type=time_of, help="end before this time")
+    one.add_argument("--until", dest="to_time", metavar="TIME", type=time_of, help="end before this time")
     one.add_argument("--from-number", metavar="N", type=int, help="begin at this message of the journal")
-    one.add_argument("--to-number", metavar="N", type=int, help="end before this message of the journal")
+    one.add_argument(
+        "--until-number", dest="to_number", metavar="N", type=int, help="end before this message of the journal"
+    )
 
 
 def add_choice(one: argparse.ArgumentParser) -> None:
@@ -97,7 +99,7 @@ class Texts:
         """{"message", "body"}, or {"type", "text" or "data"}."""
         if schema is not None:
             for message in schema.messages.values():
-                if message.TEMPLATE_ID == kind:
+                if kind == message.TEMPLATE_ID:
                     try:
                         return {"message": message.NAME, "body": to_dict(message.decode(payload))}
                     except (SbeError, BadMessageError):
@@ -174,5 +176,3 @@ def line_of(item: Recorded | Lost, texts: Texts) -> Json:
     where = {"time": iso(item.time), "channel": item.source.name, "ring": item.ring, "sender": item.sender,
              "position": item.position, "number": item.count}  # fmt: skip
     return where | texts.content(payload_of(item), item.type, texts.schema_of(item.source.schema))
-
-

@@ -125,8 +125,17 @@ class Tap:
             number, self.known = session.source_number(self.channel)
             header = self.channel.header
             schema = (self.channel.schema or "").encode("utf-8")
-            self.source = Source(number, self.channel.kind, header.schema_id, header.schema_version,
-                                 self.channel.clients, self.channel.id, REAL.this_boot(), self.name, schema)  # fmt: skip
+            self.source = Source(
+                number,
+                self.channel.kind,
+                header.schema_id,
+                header.schema_version,
+                self.channel.clients,
+                self.channel.id,
+                REAL.this_boot(),
+                self.name,
+                schema,
+            )
             self.lost = self.messages = self.bytes = self.doubles = 0
             self.attach()
         except BaseException:
@@ -136,12 +145,14 @@ class Tap:
     def check(self) -> None:
         kind, most = self.channel.kind, self.channel.capacity // 4
         if self.kept and kind != "broadcast":
-            raise InvalidArgumentError("name", f"{self.name} is of kind {kind}: a recording that loses nothing needs a "
-                                               "broadcast channel; use --lossy")  # fmt: skip
+            text = f"{self.name} is of kind {kind}: only a broadcast channel is recorded without loss; use --lossy"
+            raise InvalidArgumentError("name", text)
         if most + 64 > self.session.journal.segment_size // 4:
-            raise InvalidArgumentError("segment_size", f"messages of {self.name} have up to {most} bytes, and a message "
-                                       f"of the journal a fourth of a segment: make the journal with --segment-size "
-                                       f"{8 * most} or more")  # fmt: skip
+            text = (
+                f"messages of {self.name} have up to {most} bytes, and a message of the journal a fourth of a segment: "
+                f"make the journal with --segment-size {8 * most} or more"
+            )
+            raise InvalidArgumentError("segment_size", text)
 
     def attach(self) -> None:
         """Takes the slot, or begins to look on, where the journal ends."""
@@ -280,7 +291,7 @@ class Session:
                 self.look_again()
             if options.seconds is not None and now - began >= options.seconds:
                 return
-            ready = self.waits.wait(0.05) if self.taps else time.sleep(0.05)
+            ready = self.waits.wait(0.05)
             if sum([self.step(tap) for tap in list(self.taps)]) == 0 and ready:
                 time.sleep(NAP)  # a reader that is lost, or whose channel was replaced, counts as ready
             self.store_gates_if_due()
@@ -388,4 +399,3 @@ class Session:
 
     def status(self) -> int:
         return 1 if self.totals()[2] or self.refused else 0
-

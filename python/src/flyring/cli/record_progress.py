@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from .. import Subscriber
 from ..errors import FlyringError
 from .report import printable, size_text
 
@@ -45,7 +46,7 @@ class Progress:
                     position, number = cursors.get(one.slot, (one.published, one.messages))
                     lag_bytes += max(0, one.published - position)
                     lag += max(0, one.messages - number) if number >= 0 else 0
-                    if one.blocked_for and tap.kept and tap.reader.slot in one.blocked_by:
+                    if one.blocked_for and isinstance(tap.reader, Subscriber) and tap.reader.slot in one.blocked_by:
                         waiting.append({"channel": tap.name, "ring": one.slot, "publisher": one.name,
                                         "seconds": round(one.blocked_for / 1e9, 3)})  # fmt: skip
         return {

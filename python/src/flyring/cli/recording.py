@@ -55,11 +55,12 @@ class Source:
 
     @classmethod
     def decode(cls, payload: bytes) -> Source:
-        number, kind, schema_id, version, clients, _, channel, boot, length, schema_length = _SOURCE.unpack_from(payload)
+        fields = _SOURCE.unpack_from(payload)
+        number, code, schema_id, version, clients, _, channel, boot, length, schema_length = fields
         at = _SOURCE.size
         name = payload[at : at + length].decode("utf-8", "replace")
         schema = payload[at + length : at + length + schema_length]
-        kind = KINDS.get(kind, "broadcast")
+        kind = KINDS.get(code, "broadcast")
         return cls(number, kind, schema_id, version, clients, UUID(bytes=channel), UUID(bytes=boot), name, schema)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
 
 from .. import Channel, Publisher
 from ..errors import InvalidArgumentError
@@ -23,9 +22,14 @@ LOOK = 1.0  # s
 
 def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("name", metavar="JOURNAL", help="the recording")
-    one.add_argument("--as", dest="to_names", metavar="NAME=CHANNEL", action="append", default=[],
-                     help="publish what was recorded of NAME to another channel; may be repeated")  # fmt: skip
-    one.add_argument("--to-channel", metavar="CHANNEL", help="publish everything to this one channel")
+    one.add_argument(    one.add_argument(
+        "--to",
+        dest="to_names",
+        metavar="[NAME=]CHANNEL",
+        action="append",
+        default=[],
+        help="publish to another channel: all, or what was recorded of NAME; may be repeated",
+    )
     one.add_argument("--speed", metavar="N", type=float, default=1.0, help="N times the recorded pace (default 1)")
     one.add_argument("--fast", action="store_true", help="as fast as it goes")
     one.add_argument("--step", action="store_true", help="publish one message for each line of standard input")
@@ -59,7 +63,7 @@ class Player:
         self.journal, self.options, self.stop = journal, options, stop
         self.texts = Texts()
         self.choice = Choice(options, self.texts)
-        self.names = dict(names_of(options.to_names))
+        self.names, self.one = names_of(options.to_names)
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[tuple[str, int, str], Publisher] = {}
         self.published = self.late = self.latest = self.refused = self.lost = 0
@@ -119,8 +123,8 @@ class Player:
 
     def publisher_of(self, item: Recorded) -> Publisher:
         """One publisher for each sender that was recorded, with its name."""
-        title = self.options.to_channel or self.names.get(item.source.name, item.source.name)
-        key = (title, item.ring, item.sender) if not self.options.to_channel else (title, 0, "replay")
+        title = self.names.get(item.source.name) or self.one or item.source.name
+        key = (title, item.ring, item.sender) if title != self.one else (title, 0, "replay")
         publisher = self.publishers.get(key)
         if publisher is None:
             channel = self.channels.get(title)
@@ -166,11 +170,16 @@ class Player:
             channel.close()
 
 
-def names_of(given: list[str]) -> Iterator[tuple[str, str]]:
+def names_of(given: list[str]) -> tuple[dict[str, str], str]:
+    """The channels to publish to: by the recorded name, and for all others."""
+    names: dict[str, str] = {}
+    every = ""
     for text in given:
         name, found, other = text.partition("=")
-        if not found or not name or not other:
-            raise InvalidArgumentError("as", f"{text!r} must be NAME=CHANNEL")
-        yield name, other
-
-
+        if not found:
+            every = text
+        elif name and other:
+            names[name] = other
+        else:
+            raise InvalidArgumentError("to", f"{text!r} must be CHANNEL or NAME=CHANNEL")
+    return names, every
