@@ -44,6 +44,7 @@ public final class AeronArchiver {
             .archiveDirectoryName(setup.file("archive"))
             .controlChannelEnabled(false)
             .localControlChannel(LOCAL)
+            .archiveClientContext(new AeronArchive.Context().controlResponseChannel(LOCAL))
             .replicationChannel("aeron:udp?endpoint=localhost:0")
             .recordingEventsEnabled(false)
             .segmentFileLength(SEGMENT)
