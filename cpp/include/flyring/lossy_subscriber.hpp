@@ -43,8 +43,8 @@ class LossySubscriber {
         return taken;
     }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// For experts: a view of the next message in place, or nothing. Does not consume the message. Its publisher may

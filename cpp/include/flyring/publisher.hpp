@@ -31,9 +31,10 @@ class Publisher {
     using Core = detail::PublisherCore;
 
   public:
-    /// Copies one message into the ring. `type` defaults to 1; on a channel with a schema to 65536, which no message of
-    /// a schema has. Returns the ring's new end position in bytes, or back_pressured if there is no room. Throws
-    /// MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
+    /// Copies one message into the ring. `type` is the message's type: by default 1, or on a channel with a schema
+    /// 65536, which no message of a schema has. Returns the ring's new end position in bytes, or back_pressured if
+    /// there is no room. Throws MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open),
+    /// TwoThreads. (spec/channel.md 6.1)
     [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type) {
         return core_->offer(message.data(), message.size(), type);
     }
@@ -99,8 +100,8 @@ class Publisher {
     /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// A hint for the start of a handler that will answer through this publisher. Fetches the cache line of the next

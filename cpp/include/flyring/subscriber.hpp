@@ -56,8 +56,8 @@ class Subscriber {
     bool kept() const noexcept { return core_->kept(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// Gives the slot back. A kept slot keeps its position; any other stops holding publishers back. Does nothing if

@@ -36,7 +36,7 @@ DELIVERIES: dict[Delivery, int] = {
 }
 DELIVERY_NAMES: dict[int, Delivery] = {number: delivery for delivery, number in DELIVERIES.items()}
 Foreign = Literal["publisher", "subscriber"]
-"""The end of a channel at which a stock Agrona process is (spec 6.15)."""
+"""The end of a channel at which a stock Agrona process is (spec/channel.md 6.15)."""
 FEATURES: dict[Foreign | None, int] = {
     None: 0,
     "publisher": layout.FEATURE_FOREIGN_PUBLISHER,
