@@ -44,7 +44,7 @@ class Publisher {
 
     /// Like offer, but waits for room. Throws BackPressured at the time-out, InvalidArgument (a time-out below 0), Busy
     /// (in a queue: only the calling thread itself could make room), otherwise as offer does. A close by another thread
-    /// ends the wait with Closed within 100 ms. (6.16)
+    /// ends the wait with Closed within 100 ms. (spec/channel.md 6.16)
     std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send(message.data(), message.size(), type, timeout);
     }
@@ -80,7 +80,7 @@ class Publisher {
     [[gnu::always_inline]] inline sbe::TypedClaim<T> try_claim(std::size_t variable_length = 0);
 
     /// Copies messages in order, as many as there is room for, all with type `type` (default as in offer). Returns how
-    /// many were published. Throws as offer does; after MessageTooLarge, none was published. (6.3)
+    /// many were published. Throws as offer does; after MessageTooLarge, none was published. (spec/channel.md 6.3)
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type) {
         return core_->offer_batch(messages, type);
     }
@@ -97,7 +97,7 @@ class Publisher {
 
     /// Waits until every subscriber has read what was published before the call. A kept slot without an owner is not
     /// waited for. In a queue it waits until every job is taken, and done or released. A claim may be open meanwhile.
-    /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (6.16)
+    /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (spec/channel.md 6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
     /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws

@@ -29,7 +29,7 @@ class Subscriber {
 
     /// Like poll above, but waits for the first message until the time-out, then returns 0. A close by another thread
     /// ends the wait with Closed, an evict with SlotLost, another channel of this name with ChannelReplaced, each
-    /// within 100 ms. Throws InvalidArgument for a time-out below 0. (6.16)
+    /// within 100 ms. Throws InvalidArgument for a time-out below 0. (spec/channel.md 6.16)
     template <typename Handler>
     int poll(Handler&& handler, int limit, std::chrono::nanoseconds timeout) {
         return core_->poll(handler, limit, timeout);
@@ -43,7 +43,8 @@ class Subscriber {
     }
 
     /// Whether the publisher of ring `ring` has closed and all its messages are consumed. Becomes false again when the
-    /// ring gets a new publisher. Throws InvalidArgument if the ring was not chosen, Closed, SlotLost. (6.14)
+    /// ring gets a new publisher. Throws InvalidArgument if the ring was not chosen, Closed, SlotLost. (spec/channel.md
+    /// 6.14)
     bool ended(std::uint32_t ring) const { return core_->ended(ring); }
 
     /// How far this subscriber has read ring `ring`, in bytes since the ring's creation. Throws InvalidArgument if the

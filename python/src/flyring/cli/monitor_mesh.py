@@ -108,7 +108,8 @@ class Meshed:
             yield one.pid, one.name
 
     def glance(self, now: int) -> None:
-        """Takes the beats that have come, and judges who is silent. ``now``: before the beats are taken."""
+        """Takes the beats that have come, and judges which members are silent. ``now``: the time before the beats are
+        taken."""
         self._now = now
         if self._reader is None:
             return
