@@ -16,8 +16,7 @@ OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers"
 LATEST = 1  # seconds; a sleeper looks again after 100 ms at most
 LONG = 10  # seconds: a time-out that should not be reached
 # The points at which a message or room comes while the waiting side falls asleep: after the load of `sequence`, after
-# the
-# store to `asleep`, before the membarrier, after the first look that follows, and before the futex call
+# the store to `asleep`, before the membarrier, after the first look that follows, and before the futex call
 POINTS = ("sequence", "asleep", "membarrier", "look", "futex wait")
 
 
