@@ -23,7 +23,7 @@ TYPE = layout.BEAT_TYPE
 BEAT = struct.Struct("<qqqqqi4x")  # sequence, every, due, woke, sent, receipts
 RECEIPT = struct.Struct("<i4xqqq")  # ring, sequence, sent, received
 LONGEST_WAIT = 50_000_000
-"""After this time, in ns, the thread looks whether it shall end."""
+"""In ns. The thread checks at least this often whether it must end."""
 
 
 def encode(
