@@ -39,9 +39,7 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between two tables (default 1)")
     one.add_argument("--count", metavar="N", type=int, help="end after N tables")
     one.add_argument("--sort", choices=SORTS, default="channel", help="the order of the lines (default channel)")
-    one.add_argument(
-        "--curve", action="store_true", help="also draw the times between the beats of NAME's heartbeats"
-    )
+    one.add_argument("--curve", action="store_true", help="also draw the times between the beats of NAME's heartbeats")
     one.add_argument("--filter", metavar="TEXT", default="", help="only lines with this text")
 
 
