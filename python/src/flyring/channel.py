@@ -418,7 +418,9 @@ class Channel(Closing):
         """
         self._check_open()
         if self.foreign == "publisher":
-            raise InvalidArgumentError("foreign", "what a foreign publisher overwrites cannot be detected; use subscriber")
+            raise InvalidArgumentError(
+                "foreign", "what a foreign publisher overwrites cannot be detected; use subscriber"
+            )
         subscriber = LossySubscriber(self, rings, start, when_lapped, wait)
         return self._made(
             subscriber, [(self._data, self.header.ring(ring), self.header.ring_stride) for ring in subscriber.rings]
