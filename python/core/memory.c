@@ -392,7 +392,7 @@ static PyMethodDef methods[] = {
     {"read", FAST(memory_read), "read(offset, length) -> bytes, a plain copy"},
     {"write", FAST(memory_write), "write(offset, data), a plain copy"},
     {"wake_all", FAST(memory_wake_all),
-     "wake_all(offset): sequence += 1, release, of the pair of words there; wakes its sleepers (spec/channel.md 6.16)"},
+     "wake_all(offset): sequence += 1, release, of the pair of words there; wakes all who sleep on it (spec 6.16)"},
     {"fence", (PyCFunction)memory_fence, METH_NOARGS, "fence(): sequentially consistent"},
     {"populate", (PyCFunction)memory_populate, METH_VARARGS,
      "populate(offset, length): maps these whole pages now, so that no first lap pays for it. Kernels before 5.14\n"
