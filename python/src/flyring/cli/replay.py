@@ -22,7 +22,7 @@ LOOK = 1.0  # s
 
 def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("name", metavar="JOURNAL", help="the recording")
-    one.add_argument(    one.add_argument(
+    one.add_argument(
         "--to",
         dest="to_names",
         metavar="[NAME=]CHANNEL",
