@@ -129,7 +129,7 @@ def check(folder: str, megabytes: int, rounds: int) -> list[tuple[str, float, fl
                 if cold:
                     forget(journal)
                 rates.append(size / seconds(argv))
-            found.append(("cold" if cold else "in the cache", *rates))
+            found.append(("cold" if cold else "in the cache", rates[0], rates[1]))
     return found
 
 
