@@ -72,7 +72,7 @@ def recovery(program: str, folder: str, kills: int) -> list[float]:
     found = []
     try:
         for number in range(WARM + kills):
-            path = f"{folder}/{number}"
+            path = f"{folder}/{number}.journal"
             writer = Side(program if number % WARM == 0 else "cpp", "a", path)  # by C++ where that is enough
             time.sleep(random.uniform(0.01, 0.1))
             writer.kill()
@@ -81,7 +81,7 @@ def recovery(program: str, folder: str, kills: int) -> list[float]:
                 raise RuntimeError(f"{program}: nothing is left of what the killed writer has appended")
             if number >= WARM:
                 found.append(answer["ns"] / 1e6)
-            shutil.rmtree(f"{path}.journal")
+            shutil.rmtree(path)
     finally:
         opener.kill()
     return found
@@ -89,13 +89,13 @@ def recovery(program: str, folder: str, kills: int) -> list[float]:
 
 def fill(folder: str, megabytes: int) -> str:
     """Lets a writer append so much, and gives up its place. Returns the journal's path."""
-    path = f"{folder}/filled"
+    path = f"{folder}/filled.journal"
     writer = Side("cpp", "a", path)
-    while sum(file.stat().st_blocks for file in Path(f"{path}.journal").glob("*.seg")) < megabytes << 11:
+    while sum(file.stat().st_blocks for file in Path(path).glob("*.seg")) < megabytes << 11:
         time.sleep(0.05)
     writer.kill()
     Side("cpp", "b", folder).ask(path)
-    return f"{path}.journal"
+    return path
 
 
 def forget(folder: str) -> None:
@@ -129,7 +129,7 @@ def check(folder: str, megabytes: int, rounds: int) -> list[tuple[str, float, fl
                 if cold:
                     forget(journal)
                 rates.append(size / seconds(argv))
-            found.append(("cold" if cold else "in the cache", *rates))
+            found.append(("cold" if cold else "in the cache", rates[0], rates[1]))
     return found
 
 
