@@ -185,3 +185,9 @@ def test_a_copy_while_a_writer_appends_has_every_message(
 def test_what_needs_another_kind_of_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "info", "nothing"]) == 2
     assert "there is no journal" in capsys.readouterr().err
+
+
+def test_a_command_for_channels_names_that_of_a_journal(capsys: pytest.CaptureFixture[str]) -> None:
+    made().close()
+    assert main(["info", "j"]) == 2
+    assert "j is a journal: flyring journal info j" in capsys.readouterr().err
