@@ -24,7 +24,7 @@ from .table_image import is_table, open_table
 
 @dataclass(frozen=True)
 class Found:
-    """What was found at a scrape. ``stats`` is None if it is missing or not valid, or a journal; ``reason`` says why."""
+    """What was found at a scrape. Without ``stats`` and ``journal`` it is missing or not valid; ``reason`` says why."""
 
     name: str
     """The value of the label ``channel`` or ``table``: its name, or its path if that was given."""
