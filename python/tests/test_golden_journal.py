@@ -27,8 +27,7 @@ from flyring import (
 )
 from flyring._core import crc32c
 from flyring._identity import Identity
-from flyring.journal_file import Policy
-from flyring.journal_header import JournalHeader
+from flyring.journal_header import JournalHeader, Policy
 from golden_services import bytes_of
 from test_golden import first_difference, written
 from test_golden_table import identity_of
@@ -48,7 +47,7 @@ def create(wanted: dict[str, Any], identity: Identity) -> Journal:
     """Creates the journal of a golden file. Its schema is any text, which the public options do not take."""
     schema = wanted.get("schema", "").encode()
     header = JournalHeader(
-        content=("messages", "recording")[wanted.get("content", 0)],
+        content=wanted.get("content", 0),
         consumers=wanted.get("consumers", 16),
         segment_size=wanted.get("segment_size", 65536),
         schema_length=len(schema),
@@ -58,7 +57,7 @@ def create(wanted: dict[str, Any], identity: Identity) -> Journal:
         created_at=identity.creation_time(),
     )
     names = ("sync_every", "max_age", "max_size")
-    policy = Policy(*(wanted.get(name, 0) for name in names), bool(wanted.get("trim_consumed", 0)))
+    policy = Policy(*(wanted.get(name, 0) for name in names), wanted.get("trim_consumed", 0))
     return Journal._create(journal_path("golden"), (header, schema, policy), {}, identity)
 
 
@@ -242,16 +241,13 @@ def test_a_golden_file_is_read_with_the_expected_content(path: Path, read_only: 
                     assert read(reader) == expected["messages"][number:]
         assert (journal.segment_size, journal.header.consumers) == (wanted["segment_size"], wanted["consumers"])
         assert (str(journal.id), journal.created_at) == (wanted["journal_id"], wanted["created_at"])
-        assert journal.content == ("messages", "recording")[wanted["content"]]
+        assert journal.header.content == wanted["content"]
         assert (journal.schema or "") == golden["create"].get("schema", "")
         stats, control, writer = journal.stats(), expected["control"], expected["writer"]
-        assert (stats.messages, stats.end, stats.trimmed) == (
-            control["messages"],
-            control["published"],
-            control["trimmed"],
-        )
+        for field in ("messages", "published", "trimmed", "synced", "ready"):
+            assert getattr(stats, field) == control[field], field
         assert (stats.writer, stats.pid, stats.attached_at) == (writer["name"], writer["pid"], writer["attached_at"])
-        found = [(one.slot, one.name, one.gate) for one in stats.consumers]
+        found = [(one.slot, one.name, one.position) for one in stats.consumers]
         assert found == [(one["slot"], one["name"], one["gate"]) for one in expected["consumers"]]
     compare(files_of(journal_path("golden")), files, "a reader changes nothing")
 
