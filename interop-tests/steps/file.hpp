@@ -18,6 +18,7 @@ struct Wrong : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// Of a journal's folder: all its files, one after another, each behind its name and length.
 Bytes read_file(const std::string& path);
 /// Writes a new file; a process that has the old one mapped keeps that.
 void write_file(const std::string& path, const Bytes& bytes);

@@ -184,7 +184,7 @@ class Actor:
 
     def trim(self, position: int | None, segments: int) -> None:
         before = len(list(Path(self.journal.path).glob("*.seg")))
-        freed = self.journal.trim() if position is None else self.journal.trim(position=position)
+        freed = self.journal.trim(consumed=True) if position is None else self.journal.trim(position=position)
         assert before - len(list(Path(self.journal.path).glob("*.seg"))) == segments
         assert freed >= segments * self.journal.segment_size
 

@@ -75,7 +75,7 @@ def crc32c(data, crc=0):
 
 
 class TooLarge(Exception):
-    code = "message-too-large"
+    code = "too-large"
 
 
 class Journal:
@@ -393,7 +393,7 @@ class Journal:
                 self.sync(self.name(base))
         self.set("synced", x)
         self.set("synced_at", self.inject["now"])
-        self.wake("data")
+        self.wake_all("data")
 
     # --- the writer's slot (channel.md 5.2; 3.4)
 
