@@ -269,9 +269,7 @@ def sleepers():
     g.append_many(["02", "03"])
     g.append("04")
     g.fill(49153)  # enters the next segment
-    asleep("data")
     g.sync()
-    asleep("data")
     g.close_writer()
     asleep("data")
     g.push("05")
