@@ -24,7 +24,7 @@ void require(bool good, const std::string& what) {
 
 /// What a reader finds. Numbers must follow each other.
 template <typename Reader>
-Messages read_all(Reader& reader) {
+Messages read_with(Reader& reader) {
     Messages found;
     while (reader.poll([&](const JournalMessage& message) {
         require(found.empty() || found.rbegin()->first + 1 == message.number(), "numbers do not follow each other");
@@ -37,7 +37,7 @@ Messages read_all(Reader& reader) {
 
 Messages read_all(const Journal& journal, const JournalStart& start = JournalStart::oldest()) {
     auto reader = journal.reader(start);
-    Messages found = read_all(reader);
+    Messages found = read_with(reader);
     require(reader.lost() == 0, "a reader has lost messages");
     return found;
 }
@@ -158,7 +158,7 @@ void JournalCase::check_heir() const {
             const std::int64_t number = consumer.number();
             const Messages rest(all.lower_bound(number), all.end());
             require(consumer.size() == static_cast<std::int64_t>(rest.size()), "a consumer's length");
-            require(read_all(consumer) == rest, "a consumer does not go on at its gate");
+            require(read_with(consumer) == rest, "a consumer does not go on at its gate");
             consumer.close();
             require(journal.consumer(name).size() == 0, "a consumer does not go on behind what it consumed");
         }

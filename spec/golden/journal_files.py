@@ -335,7 +335,7 @@ def recovered_again():
     g.append("cc")
     g.consumer("before")
     g.sync()
-    g.trim(100000)
+    g.trim(100032)
     return g
 
 
