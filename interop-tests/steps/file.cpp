@@ -33,10 +33,6 @@ void write_one(const std::string& path, const std::byte* bytes, std::size_t leng
     if (!stream.flush()) throw std::runtime_error("cannot write " + path);
 }
 
-bool is_folder(const std::string& path) {
-    return std::filesystem::path(path).extension() == ".journal";
-}
-
 constexpr std::size_t name_length = 56;  // of a file in a folder's bytes; its length follows
 
 Bytes read_folder(const std::string& path) {
@@ -71,6 +67,10 @@ void write_folder(const std::string& path, const Bytes& bytes) {
 }
 
 }  // namespace
+
+bool is_folder(const std::string& path) {
+    return std::filesystem::path(path).extension() == ".journal";
+}
 
 Bytes read_file(const std::string& path) {
     return is_folder(path) ? read_folder(path) : read_one(path);
