@@ -19,7 +19,7 @@ abstract class Contender implements AutoCloseable {
     void connect() {
     }
 
-    /** What {@link #connect} found out, as further members of the answer. */
+    /** What {@link #connect} found out, as further members of the JSON answer to the driver (PEER.md). */
     String found() {
         return "";
     }
@@ -29,6 +29,10 @@ abstract class Contender implements AutoCloseable {
 
     /** Sends the rest, for a contender that gathers messages. */
     void flush() {
+    }
+
+    /** The end of a slice, outside of all clocks, for a contender that keeps messages. */
+    void sliceEnds() {
     }
 
     /** Looks once; passes each available message to the receiver. */
