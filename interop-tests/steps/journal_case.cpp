@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "journal_plan.hpp"
@@ -212,17 +213,19 @@ const std::vector<JournalScenario>& journal_scenarios() {
         };
         for (const char* name : {"append", "append-long", "append-empty", "append-roll", "append-roll-ready",
                                  "append-roll-found", "append-wake", "batch", "claim", "push"}) {
-            add(name).appends = true;
+            JournalScenario& scenario = add(name);
+            scenario.appends = true;
+            scenario.only_full = std::string_view(name) == "append-roll-found";
         }
         JournalScenario& check = add("append-check");
         check.segment_size = 131072;
         check.appends = true;
         JournalScenario& synced = add("append-sync", "append");
         synced.sync_each = synced.appends = true;
-        for (const char* name : {"abort", "sync", "close", "prepare", "take", "join", "join-again", "consume", "forget",
-                                 "trim"}) {
+        for (const char* name : {"abort", "sync", "take", "join", "join-again", "consume", "forget", "trim"}) {
             add(name);
         }
+        for (const char* name : {"close", "prepare"}) add(name).only_full = true;  // thousands of instructions
         add("resume", "take").base_of = "journal-append";
         add("resume-long", "take").base_of = "journal-append-long";
         add("resume-batch", "take").base_of = "journal-batch";
