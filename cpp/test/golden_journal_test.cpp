@@ -212,8 +212,8 @@ class GoldenJournal : public journals::JournalTest {
     void trim(const Json& operation) {
         const std::size_t before = files_of(path()).size();
         const Json& limit = operation.at("position");
-        const std::uint64_t freed = journal_->trim(limit.is_null() ? flyring::JournalTrim::consumed()
-                                                                   : flyring::JournalTrim::position(limit));
+        const std::uint64_t freed =
+            journal_->trim(limit.is_null() ? flyring::JournalTrim::consumed() : flyring::JournalTrim::position(limit));
         EXPECT_EQ(operation.at("segments"), before - files_of(path()).size()) << operation;
         EXPECT_GE(freed, operation.at("segments").get<std::uint64_t>() * journal_->segment_size()) << operation;
     }

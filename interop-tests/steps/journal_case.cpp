@@ -176,7 +176,8 @@ void JournalCase::check_heir() const {
         Journal journal = fixed_journal(heir_pid, std::byte{0x77}).open(setup_.path);
         flyring::JournalWriter writer = journal.writer("mender", false);
         require(read_all(journal) == all, "a recovery has changed what was synced");
-        require(writer.recovery() && writer.recovery()->reached == writer.recovery()->position, "something was cut off");
+        require(writer.recovery() && writer.recovery()->reached == writer.recovery()->position,
+                "something was cut off");
         check_journal(setup_.path);
     }
 }

@@ -44,9 +44,9 @@ class Files {
         segment_ = std::filesystem::exists(path_ + name) ? read_file(path_ + name) : Bytes();
         const auto length = layout::HEADER_LENGTH + static_cast<std::uint64_t>(size());
         require(segment_.empty() || segment_.size() == length, "a segment has another length");
-        require(segment_.empty() ||
-                    at<std::uint32_t>(segment_, 4092) == crc32c(segment_.data(), layout::HEADER_CRC_LENGTH),
-                "a segment's header");
+        require(
+            segment_.empty() || at<std::uint32_t>(segment_, 4092) == crc32c(segment_.data(), layout::HEADER_CRC_LENGTH),
+            "a segment's header");
         return segment_;
     }
 

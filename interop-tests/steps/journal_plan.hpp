@@ -8,8 +8,8 @@
 
 #include "plan.hpp"
 
-// What the tracer and the child agree on about journals. The messages are those of spec/golden/journal_files.py, so that
-// what a child stores can be compared with the files of the dead.
+// What the tracer and the child agree on about journals. The messages are those of spec/golden/journal_files.py, so
+// that what a child stores can be compared with the files of the dead.
 
 namespace steps {
 

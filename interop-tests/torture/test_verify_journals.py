@@ -109,12 +109,18 @@ FAULTS = {
     "a position that the append did not say": ("agreement", change("feed", 2, appended(128, 1, 4)), LEFT),
     "one message with two numbers": ("agreement", change("tail", 5, read(4, 103, 320, 14)), LEFT),
     "another message in the file": ("agreement", story(), [(4, 103, 320, 0), (5, 300, 384, 0)]),
-    "numbers against the order of time": ("order", change("heir", 1, appending(300, 1, 1), appended(384, 1, 2), remove=2),
-                                          LEFT),
+    "numbers against the order of time": (
+        "order",
+        change("heir", 1, appending(300, 1, 1), appended(384, 1, 2), remove=2),
+        LEFT,
+    ),
     "positions against the order of numbers": ("order", change("tail", 6, read(5, 300, 300, 20)), [(4, 200, 320, 0)]),
     "a message that is gone": ("lost", change("heir", 3, appending(301, 1, 15), appended(448, 1, 16), remove=2), LEFT),
-    "a batch that is gone in part": ("lost", change("feed", 4, appended(128, 3, 6), appending(104, 2, 6),
-                                                    appended(320, 2, 6)), LEFT),
+    "a batch that is gone in part": (
+        "lost",
+        change("feed", 4, appended(128, 3, 6), appending(104, 2, 6), appended(320, 2, 6)),
+        LEFT,
+    ),
     "a number that is skipped": ("exactly once", change("tail", 3), LEFT),
     "a number twice": ("exactly once", change("tail", 3, read(2, 102, 192, 12), read(2, 102, 192, 13)), LEFT),
     "one lost too few": ("exactly once", change("old", 1, read(2, 102, 192, 22, lost=1)), LEFT),
@@ -125,8 +131,11 @@ FAULTS = {
     "a number again behind a close": ("repeats", change("third", 0, following(4, 21)), LEFT),
     "a number again below the gate": ("repeats", change("second", 0, following(0, 12)), LEFT),
     "two owners": ("owners", change("heir", 0, [Kind.SEATED, 0, 3, 6 * MS, 5 * MS]), LEFT),
-    "an append beside the owner": ("owners", change("heir", 0, appending(400, 1, 4), appended(900, 1, 5),
-                                                    [Kind.SEATED, 0, 3, 12 * MS, 11 * MS]), LEFT),
+    "an append beside the owner": (
+        "owners",
+        change("heir", 0, appending(400, 1, 4), appended(900, 1, 5), [Kind.SEATED, 0, 3, 12 * MS, 11 * MS]),
+        LEFT,
+    ),
 }
 
 

@@ -92,13 +92,16 @@ def test_a_part_is_chosen_by_time_number_sender_and_type(day: Channel) -> None:
 
 
 def test_it_goes_to_other_channels_and_loops(day: Channel) -> None:
-    with Channel.create("again", "broadcast", publishers=2, subscribers=1, capacity=65536) as other:
-        with other.subscriber() as subscriber, day.subscriber() as nothing:
-            assert run("replay", "day", "--fast", "--to", "quotes=again", "--loop", "2", "--sender", "a")[0] == 0
-            assert drained(subscriber) == {"a": 2 * list(range(2 * COUNT))}
-            assert run("replay", "day", "--fast", "--to", "again", "--type", "1")[0] == 0
-            assert sorted(drained(subscriber)["replay"]) == sorted(2 * [n for n in range(2 * COUNT) if n % 3 == 0])
-            assert drained(nothing) == {}
+    with (
+        Channel.create("again", "broadcast", publishers=2, subscribers=1, capacity=65536) as other,
+        other.subscriber() as subscriber,
+        day.subscriber() as nothing,
+    ):
+        assert run("replay", "day", "--fast", "--to", "quotes=again", "--loop", "2", "--sender", "a")[0] == 0
+        assert drained(subscriber) == {"a": 2 * list(range(2 * COUNT))}
+        assert run("replay", "day", "--fast", "--to", "again", "--type", "1")[0] == 0
+        assert sorted(drained(subscriber)["replay"]) == sorted(2 * [n for n in range(2 * COUNT) if n % 3 == 0])
+        assert drained(nothing) == {}
 
 
 def test_step_publishes_one_message_for_each_line(day: Channel) -> None:

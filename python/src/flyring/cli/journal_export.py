@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from .. import layout
@@ -71,8 +72,19 @@ def items(one: Journal, options: argparse.Namespace, texts: Texts) -> Iterator[I
                 yield Item(title, schema, message.time, message.type, payload, where)
 
 
-def finish(options: argparse.Namespace, messages: int, hidden: str, texts: Texts) -> int:
-    os.replace(hidden, options.file)
+@contextmanager
+def opened(options: argparse.Namespace) -> Iterator[tuple[Journal, str]]:
+    """Opens the journal. The export gets its name when it is whole, and nothing half is left."""
+    hidden = f"{options.file}.part"
+    with Journal.open(options.name, read_only=True, any_file_system=True) as one:
+        try:
+            yield one, hidden
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(hidden)
+
+
+def told(options: argparse.Namespace, messages: int, texts: Texts) -> int:
     size = os.stat(options.file).st_size
     if options.json:
         print_json({"path": options.file, "messages": messages, "bytes": size, "not_decoded": texts.not_decoded})
@@ -99,9 +111,9 @@ def to_mcap(options: argparse.Namespace) -> int:
         from mcap.writer import Writer
     except ImportError as error:
         raise InvalidArgumentError("mcap", NO_MCAP) from error
-    texts, hidden = Texts(), f"{options.file}.part"
+    texts = Texts()
     channels: dict[tuple[str, int | str], int] = {}
-    with Journal.open(options.name, read_only=True, any_file_system=True) as one, open(hidden, "wb") as file:
+    with opened(options) as (one, hidden), open(hidden, "wb") as file:
         writer = Writer(file)
         writer.start(profile="", library="flyring")
         messages = latest = 0
@@ -120,7 +132,9 @@ def to_mcap(options: argparse.Namespace) -> int:
             writer.add_message(channels[key], latest, data, item.time, messages & 0xFFFFFFFF)
             messages += 1
         writer.finish()
-    return finish(options, messages, hidden, texts)
+        file.flush()
+        os.replace(hidden, options.file)
+    return told(options, messages, texts)
 
 
 def register(writer: Any, item: Item, content: dict[str, Any], raw: bool) -> int:
@@ -151,12 +165,12 @@ def to_parquet(options: argparse.Namespace) -> int:
         from pyarrow import parquet
     except ImportError as error:
         raise InvalidArgumentError("parquet", NO_PARQUET) from error
-    texts, hidden = Texts(), f"{options.file}.part"
+    texts = Texts()
     writer: Any = None
     chosen_type: tuple[Schema | None, int] | None = None
     rows: list[dict[str, Any]] = []
     messages = 0
-    with Journal.open(options.name, read_only=True, any_file_system=True) as one:
+    with opened(options) as (one, hidden):
         for item in items(one, options, texts):
             if chosen_type is None:
                 chosen_type = item.schema, item.type
@@ -179,7 +193,8 @@ def to_parquet(options: argparse.Namespace) -> int:
         if rows:
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=table_schema))
         writer.close()
-    return finish(options, messages, hidden, texts)
+        os.replace(hidden, options.file)
+    return told(options, messages, texts)
 
 
 def flat(body: dict[str, Any], prefix: str = "") -> dict[str, Any]:
