@@ -25,7 +25,9 @@ namespace flyring::detail {
 class JournalClock {
   public:
     explicit JournalClock(const Environment& environment) : given_(environment.now) {
+#if defined(__x86_64__)
         if (!given_ && kernel_uses_counter()) next_ = 0;
+#endif
     }
 
     [[gnu::always_inline]] inline std::int64_t now() noexcept {
@@ -40,12 +42,12 @@ class JournalClock {
     }
 
   private:
+#if defined(__x86_64__)
     static constexpr std::uint64_t again = 1'000'000;        // ns between two readings of the system's clock
     static constexpr std::uint64_t longest = 1'000'000'000;  // ns over which the counter's rate is taken
     static constexpr std::int64_t disturbed = 300;           // ns that a reading takes if it was interrupted
 
     static bool kernel_uses_counter() noexcept {
-#if defined(__x86_64__)
         static const bool uses = [] {
             const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
                 std::fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re"), &std::fclose);
@@ -53,10 +55,8 @@ class JournalClock {
             return file && std::fgets(name, sizeof name, file.get()) != nullptr && std::strcmp(name, "tsc\n") == 0;
         }();
         return uses;
-#else
-        return false;
-#endif
     }
+#endif
 
     /// Reads the system's clock, and finds the counter's rate since the last reading.
     [[gnu::noinline]] std::int64_t read() noexcept {
@@ -88,12 +88,14 @@ class JournalClock {
 #endif
     }
 
+#if defined(__x86_64__)
     std::uint64_t at_ = 0;     // the counter at the last reading
     std::uint64_t valid_ = 0;  // counts after it for which time_ and rate_ hold; 0: read the system's clock
     std::uint64_t rate_ = 0;   // ns a count, times 2^32
     std::int64_t time_ = 0;    // of the last reading
     std::int64_t steady_ = 0;  // the same by CLOCK_MONOTONIC, which is never set
     std::int64_t next_ = -1;   // when to read again, by CLOCK_MONOTONIC; -1: the counter is not used
+#endif
     std::optional<std::int64_t> given_;
 };
 
