@@ -232,12 +232,12 @@ def python() -> str:
     )
     for table, values in tables().items():
         fields = [value for value in values if value.type is not None]
-        if fields:
+        rows = [f'("{f.key}", {f.value}, "{f.type}", {f.count}, {f.stride}),' for f in fields]
+        if len(rows) == 1:  # as the formatter wants it
+            lines.append(f'    "{table}": ({rows[0]}),')
+        elif rows:
             lines.append(f'    "{table}": (')
-            for f in fields:
-                lines.append(
-                    f'        ("{f.key}", {f.value}, "{f.type}", {f.count}, {f.stride}),'
-                )
+            lines += [f"        {row}" for row in rows]
             lines.append("    ),")
     return "\n".join([*lines, "}", ""])
 

@@ -8,6 +8,7 @@
 #include "journal_writer.h"
 #include "look.h"
 #include "lossy.h"
+#include "recorder.h"
 #include "sbe/sbe.h"
 #include "server.h"
 #include "subscriber.h"
@@ -154,6 +155,7 @@ static int execute(PyObject *module)
         make_journal_walk_type,
         make_journal_reader_type,
         make_journal_writer_type,
+        make_recorder_type,
         make_flyweight_type,
         make_message_flyweight_type,
         make_field_type,

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from ..errors import FlyringError
 from ..stats import PublisherStats, Stats, SubscriberStats
-from ..system import channel_path, default_folder, table_path
+from ..system import channel_path, default_folder, journal_path, table_path
 from ..table_stats import TableStats
 from .image import Image, open_image
-from .ls import SUFFIX, TABLES, entries
+from .ls import JOURNALS, SUFFIX, TABLES, entries
 from .process import Processes
 from .table_image import TableImage, is_table, open_table
+from .top_journals import JournalSeen, compare_journal, journal_rows, look_at
 from .top_row import Row
 from .top_tables import TableSeen, compare_table, table_row
 
@@ -62,13 +63,16 @@ class Model:
         self.broken: dict[str, str] = {}
         self.processes = Processes()
         self.tables: dict[str, TableSeen] = {}
+        self.journals: dict[str, JournalSeen] = {}
         self._images: dict[str, tuple[Image | TableImage, AbstractContextManager[object], tuple[int, int]]] = {}
 
     def paths(self) -> list[str]:
         if self.name is not None:
-            path, table = channel_path(self.name), table_path(self.name)
+            path, table, journal = channel_path(self.name), table_path(self.name), journal_path(self.name)
+            if os.path.isdir(journal) and not os.path.exists(path) and not os.path.exists(table):
+                return [journal]
             return [table if os.path.exists(table) and not os.path.exists(path) else path]
-        names = entries(self.folder, must_exist=False, suffix=(SUFFIX, TABLES))
+        names = entries(self.folder, must_exist=False, suffix=(SUFFIX, TABLES, JOURNALS))
         return [os.path.join(self.folder, name) for name in sorted(names)]
 
     def look(self) -> None:
@@ -76,9 +80,15 @@ class Model:
         self.processes.begin()
         found: dict[str, Seen] = {}
         tables: dict[str, TableSeen] = {}
+        journals: dict[str, JournalSeen] = {}
         self.broken = {}
         for path in self.paths():
             try:
+                if path.endswith(JOURNALS) or os.path.isdir(path):
+                    journals[path], happened = compare_journal(self.journals.get(path), look_at(path), now)
+                    for text in happened:
+                        self._note(now, f"{title(path)}: {text}")
+                    continue
                 stats = self._stats(path)
             except (FlyringError, OSError) as error:
                 self.broken[path] = str(error)
@@ -91,11 +101,13 @@ class Model:
                 continue
             for text in happened:
                 self._note(now, f"{title(path)}: {text}")
+        for path in self.journals.keys() - journals.keys():
+            self._note(now, f"{title(path)}: the journal is gone")
         for noun, before, after in (("channel", self.seen, found), ("table", self.tables, tables)):
             for path in before.keys() - after.keys():
                 self._note(now, f"{title(path)}: the {noun} is gone")
                 self._forget(path)
-        self.seen, self.tables = found, tables
+        self.seen, self.tables, self.journals = found, tables, journals
         while self.events and self.events[0].at < now - RECENT:
             self.events.popleft()
 
@@ -139,6 +151,8 @@ class Model:
             yield from rows_of(title(path), seen, self.processes)
         for path, table in self.tables.items():
             yield table_row(title(path), table, self.processes)
+        for path, journal in self.journals.items():
+            yield from journal_rows(title(path), journal, self.processes)
         for path, reason in self.broken.items():
             yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, ("NOT VALID",))
 

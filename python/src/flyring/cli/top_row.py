@@ -13,7 +13,8 @@ class Row:
     channel: str
     role: str
     """``pub``, ``sub`` or ``lossy``; of a queue ``prod``, ``back``, ``jobs`` or ``work``; of a service ``ask``,
-    ``reply``, ``client`` or ``server``; of a table ``table``."""
+    ``reply``, ``client`` or ``server``; of a table ``table``; of a journal
+    ``jrnl`` and ``cons``, a consumer."""
     slot: int
     name: str
     pid: int
