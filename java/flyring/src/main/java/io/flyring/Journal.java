@@ -467,6 +467,7 @@ public final class Journal implements AutoCloseable {
                         return pushNow(source, offset, length, type);
                     } finally {
                         pushSeat.closed();
+                        file.data().wakeAll(); // as a close of a writer
                         pushSeat.release();
                     }
                 }
@@ -491,6 +492,10 @@ public final class Journal implements AutoCloseable {
                     pushAppender = null;
                 }
             }
+        } else { // another owner, for which nothing is to be found out
+            pushSeat.enter(null, true);
+            pushAppender.own(pushSeat.epoch());
+            file.data().wakeAll();
         }
         return pushAppender.append(source, offset, length, type, false, 0);
     }
