@@ -30,10 +30,20 @@ SUBJECTS = {
     "foreign_publisher": ("stock Agrona's bytes as the publisher", ALL),
     "foreign_subscriber": ("stock Agrona's bytes as the subscriber", ALL),
     "golden": ("the golden files", ALL),
+    "golden_journal": ("the golden files of journals", ALL),
     "golden_table": ("the golden files of tables", ALL),
     "golden_typed": ("the golden files of messages", ALL),
     "heartbeat": ("counters by which threads show that they run", ALL),
     "hostile": ("broken and hostile memory", ALL),
+    "journal": ("journals: verbs, options, errors, bytes of records", ALL),
+    "journal_consumer": ("named consumers: gates, pairs, forget", ALL),
+    "journal_hostile": ("a journal whose words or records are wrong", ALL),
+    "journal_read": ("readers of a journal: tail, cold, seek, damage", ALL),
+    "journal_recovery": ("a journal after a power loss, and after a sync that failed", ALL),
+    "journal_survivors": ("what is left of a journal's writer that is killed or stopped", ALL),
+    "journal_trim": ("trims, and what holds them back", ALL),
+    "journal_typed": ("messages of a journal that are of a schema", ALL),
+    "journal_waiting": ("sleeping until a journal has a message", ALL),
     "layout": ("offsets against spec/layout.toml", ALL),
     "lifetime": ("close, fork, two threads, views that outlive their object", ALL),
     "lossy": ("reading without a slot", ALL),
@@ -74,8 +84,8 @@ SUBJECTS = {
 # language: base names, as regular expressions, of subjects that only this language has
 OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
-    "java": r"channel_metrics|fuzz\w*|jar|liveness|queue_kill|race|store_by_store\w*|memory\w*|payload_buffer\w*|no_flag|"
-    r"machine|nap|prefetch|service_stream|typed_random|wait_end",
+    "java": r"channel_metrics|fuzz\w*|jar|journal_writer|liveness|queue_kill|race|store_by_store\w*|memory\w*|"
+    r"payload_buffer\w*|no_flag|machine|nap|prefetch|service_stream|typed_random|wait_end",
     "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|typing",
 }
 
