@@ -168,7 +168,8 @@ public final class Journal implements AutoCloseable {
     }
 
     /**
-     * Removes a journal and its segments. Readers that are still attached find nothing more.
+     * Removes a journal and its segments. A reader reads to the end of the segment that it has open, and finds nothing
+     * more.
      *
      * @param name name or path.
      * @throws NotAChannelException if the control file does not start with a journal's magic number.
@@ -216,8 +217,8 @@ public final class Journal implements AutoCloseable {
     }
 
     /**
-     * Takes the writer's slot and holds it. The journal is made whole first: after a kill in microseconds, after a loss
-     * of power by a recovery, which {@link JournalWriter#recovery} tells about.
+     * Takes the writer's slot and holds it. What a dead writer left is mended first. After a loss of power the journal
+     * is recovered, which {@link JournalWriter#recovery} tells about.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; a label for people.
      * @param helper whether to start a thread that makes segments, syncs and trims, if no other process does.
