@@ -133,6 +133,9 @@ def cat(options: argparse.Namespace) -> int:
                     left -= 1
                     if left == 0:
                         break
+        except KeyboardInterrupt:
+            if not options.follow:
+                raise
         except DamagedError as error:
             damaged = True
             sys.stdout.flush()
@@ -143,8 +146,6 @@ def cat(options: argparse.Namespace) -> int:
 
 
 def recorded_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts) -> Any:
-    if options.follow:
-        raise InvalidArgumentError("follow", "a recording is read up to its end: leave out --follow")
     for item in chosen(one, options, choice):
         yield line_of(item, texts)
 
