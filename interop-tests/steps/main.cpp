@@ -397,8 +397,8 @@ class Program {
 
     Arguments arguments_;
     Shared& shared_;
-    std::size_t number_ = 0;              // of the test at which the list is
-    std::size_t mine_ = shared_.next++;   // of the test that this process does next
+    std::size_t number_ = 0;             // of the test at which the list is
+    std::size_t mine_ = shared_.next++;  // of the test that this process does next
     std::mt19937_64 random_;
     std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
     std::map<std::pair<bool, std::uint32_t>, steps::Bytes> queue_bases_;
@@ -467,8 +467,7 @@ int main(int count, char** words) {
     std::printf("%-26s %12s %11s %7s %7s %8s\n", "scenario", "instructions", "kill points", "killed", "states",
                 "seconds");
     std::fflush(stdout);
-    void* const memory =
-        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         std::perror("mmap");
         return 2;
