@@ -48,8 +48,7 @@ class Kind(enum.IntEnum):
     LEFT = 8  # forgot, drained, -, time
     EVICTED = 9  # slot, begin, end (0: not yet)
     # slot, messages of the poll that ended so, which may be torn, time, begin of that poll; in a queue: whether the
-    # last
-    # job's handler had returned
+    # last job's handler had returned
     SLOT_LOST = 10
     LOST = 11  # ring, messages lost, position, bytes lost; at the end of a lossy subscriber
     COUNTER = 12  # id of its own counter; -1: it is about to free it

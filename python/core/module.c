@@ -89,7 +89,7 @@ static PyMethodDef functions[] = {
     {"xxhash64", xxhash64, METH_O, "xxhash64(data) -> int: with seed 0, the hash of a table's key"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
-     "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec 6.16)."},
+     "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec/channel.md 6.16)."},
     {"look", look, METH_VARARGS,
      "look($module, file, memory, geometry, now, publisher, subscriber, gate, job, /)\n--\n\n"
      "Reads all slots and rings, for Stats."},

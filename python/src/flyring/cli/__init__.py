@@ -156,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
     one = command("doctor", "say what of this machine does not suit, and what to do; status 1 if a line is BAD")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     pinging.add_arguments(command("ping", "measure round trips to another process; status 1 if it does not answer"))
-    topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
+    topping.add_arguments(command("top", "show rates, lags, blocked publishers, and owners that came and went, live"))
     monitoring.add_arguments(
         line_command("monitor", "watch hiccups of cores, heartbeats and probes; status 1 if a heartbeat is missed")
     )

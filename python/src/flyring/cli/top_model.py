@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring top`` knows: two snapshots of each channel give rates, and the time since when a gate has not moved.
+"""What ``flyring top`` knows. Two snapshots of each channel give rates, and how long each reader has not moved.
 
 Everything about a channel comes from its Stats. The rest is /proc.
 """
@@ -33,15 +33,15 @@ STUCK = 1.0
 
 @dataclass
 class Seen:
-    """The last snapshot of a channel, and what only the one before can tell."""
+    """The last snapshot of a channel, and what its comparison with the earlier ones tells."""
 
     stats: Stats
     at: float
     moved: dict[tuple[str, int], tuple[tuple[int, ...], float]] = field(default_factory=dict)
-    """{(role, slot): (positions, since when they are these)}"""
+    """{(role, slot): (positions, since when they have not changed)}"""
     rates: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
     lost: dict[int, float] = field(default_factory=dict)
-    """{counter id: what it grew by, a second}"""
+    """{counter id: its growth per second}"""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Event:
 
 
 class Model:
-    """Watches all channels and tables of a folder, or one. ``look`` takes the snapshots. The files stay open and mapped
-    between two of them, because to open 100 channels costs more than to read them."""
+    """Watches all channels and tables of a folder, or one. ``look`` takes the snapshots. Between two calls of ``look``
+    the files stay open and mapped, because opening 100 channels costs more than reading them."""
 
     def __init__(self, folder: str | None, name: str | None) -> None:
         self.folder = folder or os.environ.get("FLYRING_DIR") or default_folder()
@@ -144,7 +144,8 @@ class Model:
 
 
 def opened_file(path: str) -> tuple[Image | TableImage, AbstractContextManager[object]]:
-    """Opens and maps a channel or a table. Returns it, and what closes it. Raises its problem, if it has one."""
+    """Opens and maps a channel or a table. Returns its image, and the context manager that closes it. Raises a
+    FlyringError if the file is not valid."""
     if is_table(path) or path.endswith(TABLES):
         table = open_table(path)
         return table.__enter__(), table
@@ -157,7 +158,8 @@ def opened_file(path: str) -> tuple[Image | TableImage, AbstractContextManager[o
 
 
 def compare(before: Seen | None, stats: Stats, now: float) -> tuple[Seen, list[str]]:
-    """Returns the snapshot with what only the one before can tell, and what has happened to owners in between."""
+    """Compares a snapshot with the one before. Returns it with rates and times, and what has happened to owners in
+    between, as texts."""
     seen = Seen(stats, now)
     happened: list[str] = []
     old = before.stats if before and before.stats.id == stats.id else None
@@ -191,7 +193,8 @@ def is_loss(label: str) -> bool:
 
 
 def positions_of(slot: Slot) -> tuple[int, ...]:
-    """A reader that had nothing to read has not stood still, so whether there was a lag belongs to it."""
+    """Returns numbers that change when the owner of the slot makes progress. They include whether a reader has unread
+    messages: if that changes, the time without progress begins again."""
     if isinstance(slot, PublisherStats):
         return (slot.epoch, slot.published)
     lag = any(gate.lag for gate in slot.gates)
@@ -206,7 +209,7 @@ def rates(
     before: Slot,
     elapsed: float,
 ) -> tuple[float, float]:
-    """Returns messages and bytes a second; messages -1: not known."""
+    """Returns messages per second and bytes per second. Messages are -1 if they are not known."""
     if isinstance(slot, PublisherStats) and isinstance(before, PublisherStats):
         known = slot.messages >= 0 and before.messages >= 0
         messages = max(0, slot.messages - before.messages) / elapsed if known else -1.0
