@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +17,7 @@
 #include <set>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 #include "case.hpp"
 #include "journal_scenario.hpp"
@@ -38,7 +45,7 @@ using steps::TableScenario;
 
 constexpr const char* usage =
     "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n"
-    "             [--child PROGRAM]\n";
+    "             [--child PROGRAM] [--jobs N]\n";
 
 struct Arguments {
     Setup setup;
@@ -47,6 +54,15 @@ struct Arguments {
     std::string only;
     std::string states;
     std::uint64_t seed = std::random_device{}();
+    int jobs = 1;
+};
+
+/// What the processes of `--jobs` share. Each goes through the same list of tests and takes the next one that no other
+/// process has.
+struct Shared {
+    std::atomic<std::size_t> next{0};
+    std::atomic<int> passed{0};
+    std::atomic<int> failed{0};
 };
 
 constexpr std::size_t stopping_short =
@@ -71,15 +87,12 @@ std::set<std::size_t> choose(const Recording& recording, const Arguments& argume
 
 class Program {
   public:
-    explicit Program(Arguments arguments)
-        : arguments_(std::move(arguments)), journal_setup_(arguments_.setup), random_(arguments_.seed) {
+    Program(Arguments arguments, Shared& shared)
+        : arguments_(std::move(arguments)), journal_setup_(arguments_.setup), shared_(shared) {
         journal_setup_.path = std::filesystem::path(journal_setup_.path).replace_extension(".journal");
     }
 
-    int run() {
-        std::printf("seed %llu\n", static_cast<unsigned long long>(arguments_.seed));
-        std::printf("%-26s %12s %11s %7s %7s %8s\n", "scenario", "instructions", "kill points", "killed", "states",
-                    "seconds");
+    void run() {
         for (const Scenario& scenario : steps::scenarios()) {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
             test(scenario.name, [&] { one(scenario); });
@@ -127,8 +140,6 @@ class Program {
                 if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_journal(fault); });
             }
         }
-        std::printf("%d passed, %d failed\n", passed_, failed_);
-        return failed_ == 0 && passed_ > 0 ? 0 : 1;
     }
 
   private:
@@ -136,14 +147,20 @@ class Program {
 
     template <typename Action>
     void test(const std::string& name, Action&& action) {
+        if (number_++ != mine_) return;
+        mine_ = shared_.next++;
+        std::vector<std::uint64_t> seed(name.begin(), name.end());  // a test's own: --only makes the same choice
+        seed.insert(seed.end(), {arguments_.seed, arguments_.seed >> 32});
+        std::seed_seq sequence(seed.begin(), seed.end());
+        random_.seed(sequence);
         start_ = std::chrono::steady_clock::now();
         at_ = 0;
         try {
             action();
-            ++passed_;
+            ++shared_.passed;
         } catch (const std::exception& error) {
             std::printf("%-26s FAILED after instruction %zu: %s\n", name.c_str(), at_, error.what());
-            ++failed_;
+            ++shared_.failed;
         }
         std::fflush(stdout);
     }
@@ -443,14 +460,15 @@ class Program {
 
     Arguments arguments_;
     Setup journal_setup_;  // with the path of a journal
+    Shared& shared_;
+    std::size_t number_ = 0;             // of the test at which the list is
+    std::size_t mine_ = shared_.next++;  // of the test that this process does next
     std::mt19937_64 random_;
     std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
     std::map<std::pair<bool, std::uint32_t>, steps::Bytes> queue_bases_;
     std::map<std::pair<bool, std::uint32_t>, steps::Bytes> service_bases_;
     std::chrono::steady_clock::time_point start_;
     std::size_t at_ = 0;
-    int passed_ = 0;
-    int failed_ = 0;
 };
 
 bool parse(int count, char** words, Arguments& arguments) {
@@ -472,11 +490,28 @@ bool parse(int count, char** words, Arguments& arguments) {
             arguments.setup.child = value;
         } else if (word == "--states") {
             arguments.states = value;
+        } else if (word == "--jobs") {
+            arguments.jobs = std::max(1, std::stoi(value));
         } else {
             return false;
         }
     }
     return true;
+}
+
+/// Does tests in a process of its own, with files of its own, on one processor.
+int work(Arguments arguments, int processor, Shared& shared) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    std::string folder = "/dev/shm/flyring-steps-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) {
+        std::perror(folder.c_str());
+        return 2;
+    }
+    arguments.setup.path = folder + "/steps.ring";
+    steps::use_one_processor(processor);
+    Program(std::move(arguments), shared).run();
+    std::filesystem::remove_all(folder);
+    return 0;
 }
 
 }  // namespace
@@ -490,16 +525,32 @@ int main(int count, char** words) {
     const std::filesystem::path here = std::filesystem::canonical("/proc/self/exe").parent_path();
     if (arguments.setup.child.empty()) arguments.setup.child = here / "child";
     arguments.setup.script = STEPS_SCRIPT;
-    std::string folder = "/dev/shm/flyring-steps-XXXXXX";
-    if (::mkdtemp(folder.data()) == nullptr) {
-        std::perror(folder.c_str());
-        return 2;
-    }
-    arguments.setup.path = folder + "/steps.ring";
     ::setenv("PYTHONHASHSEED", "0", 1);  // or Python goes another way each time
     ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-    steps::use_one_processor();
-    const int status = Program(std::move(arguments)).run();
-    std::filesystem::remove_all(folder);
-    return status;
+    std::printf("seed %llu\n", static_cast<unsigned long long>(arguments.seed));
+    std::printf("%-26s %12s %11s %7s %7s %8s\n", "scenario", "instructions", "kill points", "killed", "states",
+                "seconds");
+    std::fflush(stdout);
+    void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        std::perror("mmap");
+        return 2;
+    }
+    Shared& shared = *new (memory) Shared;
+    const int processor = ::sched_getcpu();
+    std::vector<pid_t> workers;
+    for (int worker = 0; worker < arguments.jobs; ++worker) {
+        const pid_t pid = ::fork();
+        if (pid == 0) return work(std::move(arguments), processor + worker, shared);
+        workers.push_back(pid);
+    }
+    for (const pid_t worker : workers) {
+        int status = -1;
+        if (worker < 0 || ::waitpid(worker, &status, 0) != worker || status != 0) {
+            std::printf("a process of --jobs ended with status %d\n", status);
+            ++shared.failed;
+        }
+    }
+    std::printf("%d passed, %d failed\n", shared.passed.load(), shared.failed.load());
+    return shared.failed == 0 && shared.passed > 0 ? 0 : 1;
 }

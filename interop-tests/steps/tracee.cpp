@@ -46,11 +46,15 @@ std::uint64_t first_place(const std::string& file) {
 
 }  // namespace
 
-void use_one_processor() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
-    if (::sched_setaffinity(0, sizeof set, &set) != 0) throw std::runtime_error("sched_setaffinity");
+void use_one_processor(int first) {
+    cpu_set_t all;
+    if (::sched_getaffinity(0, sizeof all, &all) != 0) throw std::runtime_error("sched_getaffinity");
+    auto processor = static_cast<unsigned>(first);
+    while (!CPU_ISSET(processor % CPU_SETSIZE, &all)) ++processor;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor % CPU_SETSIZE, &one);
+    if (::sched_setaffinity(0, sizeof one, &one) != 0) throw std::runtime_error("sched_setaffinity");
 }
 
 Tracee::Tracee(const std::vector<std::string>& command) {

@@ -65,7 +65,7 @@ class Tracee {
     std::vector<Code> code_;  // at the first mark
 };
 
-/// One processor for both sides, where a step costs a third.
-void use_one_processor();
+/// One processor for both sides, where a step costs a third: `first`, or the next that this process may use.
+void use_one_processor(int first);
 
 }  // namespace steps
