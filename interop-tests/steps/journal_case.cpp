@@ -241,6 +241,7 @@ const std::vector<JournalScenario>& journal_scenarios() {
             JournalScenario& python = add(name);
             python.name = std::string("python-journal-") + name;
             python.python = true;
+            python.only_full = std::string_view(name) == "batch";
         }
         return list;
     }();
