@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from driver.contenders import ROOT, load
-from driver.install import environment, fill_in
+from driver.install import PYTHON_VENV, environment, fill_in
 
 WARM = 12  # kills that are not counted: a JVM compiles, and loads classes
 LIMIT_MS = 10.0
@@ -120,7 +120,7 @@ def check(folder: str, megabytes: int, rounds: int) -> list[tuple[str, float, fl
     journal = fill(folder, megabytes)
     segments = [str(path) for path in sorted(Path(journal).glob("*.seg"))]
     size = sum(os.path.getsize(path) for path in segments) / 1e6
-    command = [sys.executable, "-m", "flyring.cli", "journal", "check", journal]
+    command = [str(PYTHON_VENV / "bin/python"), "-m", "flyring.cli", "journal", "check", journal]
     found = []
     for cold in (True, False):
         for _ in range(rounds):

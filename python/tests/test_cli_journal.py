@@ -81,11 +81,15 @@ def test_check_proves_all_and_names_what_is_damaged(capsys: pytest.CaptureFixtur
         path = journal.path
     found = document(capsys, "check", "j")
     assert (found["messages"], found["damages"]) == (3000, [])
-    Folder(path).flip(positions[500] + 20)
+    Folder(path).flip(positions[1500] + 20)
     found = document(capsys, "check", "j", status=1)
     (damage,) = found["damages"]
-    assert damage["from"] <= positions[500] < damage["to"]
+    assert damage["from"] <= positions[1500] < damage["to"]
     assert found["messages"] + damage["messages"] == 3000
+    Folder(path).flip(positions[10] + 20)
+    found = document(capsys, "check", "j", status=1)
+    assert len(found["damages"]) == 2
+    assert found["messages"] + sum(one["messages"] for one in found["damages"]) == 3000
     assert "DAMAGED" in out_of(capsys, "journal", "check", "j", status=1)
 
 

@@ -19,6 +19,7 @@ from flyring.cli import main
 from flyring.cli.recording import Recorded, recorded, state_before
 from flyring.journal_seek import JournalStart
 from flyring.sbe import Schema
+from journals import Folder
 from recordings import RANDOM, Command, publish, run, stats, until, until_kept, what_is_in
 
 SEGMENT = "--segment-size=64k"
@@ -258,3 +259,37 @@ def test_progress_as_json_has_rates_losses_and_lag() -> None:
     assert len(every) > 1
     assert every[-1]["end"] is True
     assert {"messages_per_second", "lost", "lag", "lag_bytes", "waiting"} <= every[-1].keys()
+
+
+def test_cat_follows_a_recording_and_ctrl_c_ends_it() -> None:
+    with made(publishers=1) as channel, channel.publisher("a") as a:
+        recorder = Command("record", "quotes", "--to", "day", SEGMENT)
+        until_kept(channel, "record-day")
+        a.send(b"one")
+        until(lambda: stats("day").messages > 2)
+        follower = Command("journal", "cat", "day", "--follow")
+        assert follower.process.stdout is not None
+        assert json.loads(follower.process.stdout.readline())["text"] == "one"
+        a.send(b"two")
+        assert json.loads(follower.process.stdout.readline())["text"] == "two"
+        assert follower.end()[0] == 0
+        assert recorder.end()[0] == 0
+
+
+def test_a_damaged_recording_is_read_around_the_damage_and_it_is_told() -> None:
+    with made(publishers=1) as channel, channel.publisher("a") as a:
+        recorder = Command("record", "quotes", "--to", "day", SEGMENT)
+        until_kept(channel, "record-day")
+        publish([a], 0, 3000)
+        until(lambda: channel.stats().subscribers[0].gates[0].lag == 0)
+        assert recorder.end()[0] == 0
+    with Journal.open("day", read_only=True) as journal:
+        every = [one for one in recorded(journal) if isinstance(one, Recorded)]
+        Folder(journal.path).flip(every[1500].at + 40)
+    status, out, error = run("journal", "cat", "day")
+    found = {json.loads(line)["position"] for line in out.splitlines()}
+    missing = [one for one in every if one.position not in found]
+    assert every[1500] in missing
+    assert 0 < len(missing) < 1100
+    assert status == 0
+    assert "are damaged or were trimmed" in error

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import math
 import time
+import weakref
 from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
@@ -22,25 +23,27 @@ from .slots import change_slot
 from .system import control_lock, failed, new_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .journal import Journal
 
 RETRY = 0.001  # s: between two tries to take the slot
 
 
 class JournalWriter(_core.JournalWriter, Closing):
-    """Appends messages to a journal, and holds its one place of a writer until ``close``. Made by ``Journal.writer``.
+    """Appends messages to a journal, and holds its one writer's slot until ``close``. Made by ``Journal.writer``.
 
     A writer never waits for readers. What ``append`` has returned is there however the process ends; it survives a
-    power loss after the next sync (``Journal.create``, ``sync``). A writer is a context manager: leaving the ``with``
+    power loss after the next sync: see the option ``sync``. A writer is a context manager: leaving the ``with``
     block closes it. It is not thread-safe. Concurrent use is detected on a best-effort basis and raises
     TwoThreadsError.
 
     All methods raise ClosedError after ``close`` and in a forked child, ViewAliveError while a claim is open, and
-    SlotLostError if the place was taken away. After a sync that failed, also one of another process, they raise
+    SlotLostError if the slot was taken away. After a sync that failed, also one of another process, they raise
     IoError: close the writer and take another one.
     """
 
-    __slots__ = ("__weakref__", "_files", "_helper", "_journal", "_lock", "_name", "_recovery")
+    __slots__ = ("__weakref__", "_files", "_helper", "_journal", "_lock", "_name", "_recovery", "_unprepared")
 
     _files: JournalFiles
     _helper: Helper | None
@@ -48,6 +51,7 @@ class JournalWriter(_core.JournalWriter, Closing):
     _lock: File
     _name: str | None
     _recovery: JournalRecovery | None
+    _unprepared: int
 
     def __new__(cls, journal: Journal, name: str | None, patience: float, helper: bool, ahead: int) -> Self:
         """Internal: use ``Journal.writer``. ``name`` None: for one append."""
@@ -83,12 +87,12 @@ class JournalWriter(_core.JournalWriter, Closing):
             lock.close()
             raise
         self._files, self._journal, self._lock, self._name = files, journal, lock, name
-        self._recovery, self._helper = ready.recovery, None
+        self._recovery, self._helper, self._unprepared = ready.recovery, None, 0
         try:
             if again and ready.recovery is None:
                 self._write_again()
             if helper:
-                self._helper = Helper(files, ahead)
+                self._helper = Helper(files, ahead, failure_of(weakref.ref(self)))
         except BaseException:
             self._shut()
             raise
@@ -110,6 +114,12 @@ class JournalWriter(_core.JournalWriter, Closing):
         None if it did not have to."""
         return self._recovery
 
+    @property
+    def unprepared(self) -> int:
+        """How many segments this writer had to make itself, because none was ready when it needed one: each took it
+        milliseconds. A larger ``ahead`` makes them fewer."""
+        return self._unprepared
+
     def sync(self) -> None:
         """Writes to the disk what was appended, and returns when it is durable. On tmpfs nothing is durable.
 
@@ -120,7 +130,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         self._sync_now()
 
     def close(self, sync: bool = True) -> None:
-        """Gives the place back; aborts an open claim. ``sync``: what was appended is made durable first. Closing twice
+        """Gives the slot back; aborts an open claim. ``sync``: what was appended is made durable first. Closing twice
         does nothing.
 
         Raises IoError if that sync fails (the writer is closed), and ViewAliveError while a memoryview of a claim is
@@ -159,6 +169,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         if memory is not None:
             return memory
         if files.ready < position + files.size:
+            self._unprepared += 1
             prepare(files, position)
         memory = map_segment(files, position, writable=True)
         if memory is None:  # it was removed by hand
@@ -207,6 +218,17 @@ def begin(files: JournalFiles, progress: Progress | None) -> Ready:
         if not proven:  # the kernel has dropped pages
             return recover(files, progress, layout.JOURNAL_CUT_FAILED_SYNC)
     return ready
+
+
+def failure_of(writer: weakref.ref[JournalWriter]) -> Callable[[int], None]:
+    """What a helper calls when its sync has failed. It does not keep the writer."""
+
+    def note(number: int) -> None:
+        there = writer()
+        if there is not None:
+            there._fail(number)
+
+    return note
 
 
 def occupy(files: JournalFiles, name: str | None) -> int:

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/detail/journal_clock.hpp"
 #include "flyring/detail/journal_helper.hpp"
 #include "flyring/detail/journal_recover.hpp"
 #include "flyring/detail/journal_state.hpp"
@@ -50,10 +51,15 @@ class JournalWriterCore final : public JournalMember {
     /// ready.
     JournalWriterCore(std::shared_ptr<JournalState> state, const std::string* name, bool helper, std::uint32_t ahead,
                       std::chrono::nanoseconds timeout)
-        : state_(std::move(state)), file_(state_->file), syncer_(file_), over_(std::make_shared<JournalHandOver>()) {
+        : clock_(state->file.environment),
+          state_(std::move(state)),
+          file_(state_->file),
+          syncer_(file_),
+          over_(std::make_shared<JournalHandOver>()) {
+        state_->check_open();
         if (name != nullptr && !name->empty()) check_name("name", *name);
+        if (name != nullptr && (ahead < 1 || ahead > 16)) throw InvalidArgument("ahead", "it must be 1 to 16");
         check_timeout(timeout);
-        if (ahead > 1024) throw InvalidArgument("ahead", "it must be 0 to 1024");
         state_->check_writable();
         if (name != nullptr) name_ = *name;
         holds_ = name != nullptr;
@@ -114,7 +120,7 @@ class JournalWriterCore final : public JournalMember {
         } else {
             std::memcpy(to + journal_message_header, payload, length);
         }
-        publish_message(to, length, type, time == now ? wall_clock(file_.environment) : time, size);
+        publish_message(to, length, type, time == now ? clock_.now() : time, size);
         return position;
     }
 
@@ -132,7 +138,7 @@ class JournalWriterCore final : public JournalMember {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
         const InUse guard(*this);
         const std::int64_t position = end_;
-        publish_message(at(position), length, claim_type_, time == now ? wall_clock(file_.environment) : time,
+        publish_message(at(position), length, claim_type_, time == now ? clock_.now() : time,
                         journal_align(journal_message_header + static_cast<std::int64_t>(length)));
         return position;
     }
@@ -166,9 +172,9 @@ class JournalWriterCore final : public JournalMember {
     void close_synced(bool sync) {
         if (!open()) return;
         std::exception_ptr failed;
-        if (sync && usable() && use() == idle) {
+        if (sync && usable() && (use() == idle || use() == claim_open)) {
             try {
-                this->sync();
+                finish();
             } catch (...) {
                 failed = std::current_exception();
             }
@@ -182,6 +188,7 @@ class JournalWriterCore final : public JournalMember {
     std::int64_t position() const noexcept { return end_; }
     std::int64_t number() const noexcept { return count_; }
     const std::string& name() const noexcept { return name_; }
+    std::int64_t unprepared() const noexcept { return unprepared_; }
     std::size_t max_length() const noexcept { return max_payload_; }
     const std::optional<JournalRecovery>& recovery() const noexcept { return recovery_; }
     std::int32_t raw_type() const noexcept { return raw_type_; }
@@ -190,8 +197,16 @@ class JournalWriterCore final : public JournalMember {
     // JournalMember.
 
     bool holds_writer() const noexcept override { return holds_; }
+    /// Aborts an open claim, and syncs: before a close.
     void finish() override {
-        if (open() && usable() && use() != claim_open) sync_in_use();
+        if (!open() || !usable()) return;
+        if (use() == claim_open) {
+            pad_claim();
+            sync_in_use();
+        } else {
+            const InUse guard(*this, use());
+            sync_in_use();
+        }
     }
     void give_back(bool owned) noexcept override {
         if (helper_) helper_->stop();
@@ -309,7 +324,10 @@ class JournalWriterCore final : public JournalMember {
 
     /// The segment at `position`, ready and mapped. Throws NoSpace, IoError.
     Mapping map_ready(std::int64_t position) {
-        make_ready(file_, position);
+        if (!is_ready(file_, position)) {
+            ++unprepared_;
+            prepare_segment(file_, position);
+        }
         JournalHandOver::Segment made = over_->take(position);
         if (made.position == position) return std::move(made.mapping);
         const Fd fd = open_to_write(file_, position);
@@ -416,6 +434,7 @@ class JournalWriterCore final : public JournalMember {
     std::int64_t due_ = 0;      // from here on after_append has work
     std::size_t max_payload_ = 0;
     Waker waker_;
+    JournalClock clock_;
 
     std::shared_ptr<JournalState> state_;
     const JournalFile& file_;
@@ -433,6 +452,7 @@ class JournalWriterCore final : public JournalMember {
     std::shared_ptr<JournalHelper> helper_;
     std::string name_;
     std::optional<JournalRecovery> recovery_;
+    std::int64_t unprepared_ = 0;  // segments that were not ready when they were needed
     int sync_error_ = 0;
     bool holds_ = false;
     bool writer_ended_ = false;  // the open claim owns this object
@@ -500,7 +520,7 @@ inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, st
     if (messages.empty()) return 0;
     const InUse guard(*this);
     const JournalHeader& header = file_.header;
-    if (time == now) time = wall_clock(file_.environment);
+    if (time == now) time = clock_.now();
     const auto size_of = [](const Bytes& message) {
         return journal_align(journal_message_header + static_cast<std::int64_t>(message.size()));
     };

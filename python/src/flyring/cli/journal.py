@@ -7,12 +7,15 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from .. import layout
 from .._core import JournalMessage
-from ..errors import DamagedError, InvalidArgumentError
+from ..errors import DamagedError, FlyringError, InvalidArgumentError
 from ..journal import Journal
+from ..journal_recover import walk_proven
+from ..journal_seek import JournalStart
 from . import journal_copy, journal_show
 from .journal_export import add_arguments as add_export
 from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, start_of, time_of, within
@@ -78,8 +81,13 @@ def check(options: argparse.Namespace) -> int:
 
     with opened(options.name) as one:
         end = one.stats().published
-        reader = one.reader()
-        begin = reader.position
+        begin, start, cuts = one._files.trimmed, None, 0
+        if one._files.is_of_this_boot():
+            with suppress(FlyringError):  # what cannot begin is told by the reader
+                walked = walk_proven(one._files, start=begin)
+                start, messages, cuts = walked.end, walked.count - walked.begun, walked.cuts
+        # The walk is that of the core. A reader tells of the rest: damages, and what has no check yet.
+        reader = one.reader("oldest" if start is None else JournalStart.at_position(start))
         while reader.position < end:
             try:
                 if reader.poll(count, 1 << 20) == 0:
@@ -91,7 +99,7 @@ def check(options: argparse.Namespace) -> int:
                 reader._skip = True  # over this one
                 reader.poll(count, 1)
                 reader._skip = False
-        checked, cuts = reader.position - begin, reader.cuts
+        checked, cuts = reader.position - begin, cuts + reader.cuts
         path = one.path
     if options.json:
         print_json({"path": path, "from": begin, "to": begin + checked, "messages": messages, "cuts": cuts,
@@ -125,6 +133,9 @@ def cat(options: argparse.Namespace) -> int:
                     left -= 1
                     if left == 0:
                         break
+        except KeyboardInterrupt:
+            if not options.follow:
+                raise
         except DamagedError as error:
             damaged = True
             sys.stdout.flush()
@@ -135,8 +146,6 @@ def cat(options: argparse.Namespace) -> int:
 
 
 def recorded_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts) -> Any:
-    if options.follow:
-        raise InvalidArgumentError("follow", "a recording is read up to its end: leave out --follow")
     for item in chosen(one, options, choice):
         yield line_of(item, texts)
 

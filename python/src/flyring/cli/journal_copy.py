@@ -53,7 +53,7 @@ def copy_to(one: Journal, target: str) -> tuple[int, int, int]:
     trimmed, checked = files.trimmed, files.word(layout.JOURNAL_CONTROL_CHECKED)
     walk = JournalWalk(files.size)
     if not start_at(files, walk, checked):
-        raise DamagedError(checked, files.published, -1)
+        raise DamagedError(files.path, checked, files.published, -1)
     count = walk.count
     copied = 0
     for position in range(trimmed, checked + 1, files.size):

@@ -161,7 +161,7 @@ def within(options: argparse.Namespace, time: int, number: int) -> bool:
 
 def chosen(journal: Journal, options: argparse.Namespace, choice: Choice) -> Iterator[Recorded | Lost]:
     """What a recording holds in the chosen part. Stops at the first message behind it."""
-    for item in recorded(journal, start_of(options)):
+    for item in recorded(journal, start_of(options), getattr(options, "follow", False)):
         number = item.count if isinstance(item, Recorded) else -1
         if not within(options, item.time, number):
             return

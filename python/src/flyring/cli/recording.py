@@ -5,6 +5,7 @@ core/recorder.h has the same types and offsets."""
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -14,6 +15,7 @@ from .._core import JournalMessage
 from ..errors import InvalidArgumentError
 from ..journal import Journal
 from ..journal_seek import JournalStart
+from .report import printable
 
 SOURCE, MESSAGE, SENDER, LOSS, STATE = 1, 2, 3, 4, 5
 KINDS = {
@@ -28,6 +30,7 @@ _MESSAGE = struct.Struct("<HHiq")
 _SENDER = struct.Struct("<HHiqqq")
 _LOSS = struct.Struct("<HHiqqq")
 _STATE = struct.Struct("<q")
+LOOK = 0.5  # s: the longest wait for more
 _BACK = 16384  # messages: how far from the end the last state is looked for at first
 
 
@@ -214,19 +217,22 @@ def state_before(journal: Journal, number: int, position: int) -> Decoder:
         back *= 8
 
 
-def recorded(journal: Journal, start: JournalStart | None = None, end: int | None = None) -> Iterator[Recorded | Lost]:
-    """Yields what a recording holds, from a place on up to the position ``end``."""
+def recorded(journal: Journal, start: JournalStart | None = None, follow: bool = False) -> Iterator[Recorded | Lost]:
+    """Yields what a recording holds, from a place on up to its end. ``follow``: and then what comes."""
     decoder = Decoder()
     with journal.reader(start or "oldest", skip_damaged=True) as reader:
         if start is not None:
             decoder = state_before(journal, reader.number, reader.position)
-        end = journal.stats().published if end is None else end
+        end = 2**63 if follow else journal.stats().published
         items: list[Recorded | Lost] = []
 
         def each(message: JournalMessage) -> None:
             if message.position < end and (item := decoder.feed(message)) is not None:
                 items.append(item)
 
-        while reader.position < end and reader.poll(each, 1024):
+        while reader.position < end and (reader.poll(each, 1024, timeout=LOOK if follow else 0) or follow):
             yield from items
             items.clear()
+        if missing := reader.lost + decoder.unknown:
+            text = f"{missing} messages of {journal.path} are damaged or were trimmed meanwhile: flyring journal check"
+            print(f"flyring: {printable(text)}", file=sys.stderr, flush=True)

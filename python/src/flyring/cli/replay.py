@@ -112,7 +112,7 @@ class Player:
                 time.sleep(min((left - SPIN) / 1e9, 0.1))
 
     def publish(self, publisher: Publisher, item: Recorded) -> None:
-        while not publisher.offer(item.payload, item.type):
+        while publisher.offer(item.payload, item.type) is None:
             if self.stop:
                 return
             self.progress()
