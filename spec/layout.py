@@ -170,7 +170,8 @@ def cpp() -> str:
                 name = value.name.removesuffix("_HEX")
                 if name in numbers:
                     name += "_WORD"
-                number = f"std::uint64_t {name} = {magic(value.value)};  // {value.value}, read as a word"
+                lines.append(f"// {value.value}, read as a word")
+                number = f"std::uint64_t {name} = {magic(value.value)};"
             else:
                 number = f"std::{cpp_type(value)} {value.name} = {value.value};"
             lines.append(f"inline constexpr {number}")

@@ -8,7 +8,8 @@
 namespace flyring::layout {
 
 // [constants]
-inline constexpr std::uint64_t MAGIC = 0x00474e4952594c46;  // 464c5952494e4700, read as a word
+// 464c5952494e4700, read as a word
+inline constexpr std::uint64_t MAGIC = 0x00474e4952594c46;
 inline constexpr std::uint16_t MAJOR = 1;
 inline constexpr std::uint16_t MINOR = 0;
 inline constexpr std::uint64_t SECTION_ALIGNMENT = 4096;
@@ -256,7 +257,8 @@ inline constexpr std::uint64_t COUNTER_VALUE_REFERENCE_ID = 24;
 inline constexpr std::uint64_t COUNTER_VALUE_STRIDE = 128;
 
 // [table]
-inline constexpr std::uint64_t TABLE_MAGIC = 0x004c424154594c46;  // 464c595441424c00, read as a word
+// 464c595441424c00, read as a word
+inline constexpr std::uint64_t TABLE_MAGIC = 0x004c424154594c46;
 inline constexpr std::uint64_t TABLE_KEY_TYPE_BYTES = 1;
 inline constexpr std::uint64_t TABLE_KEY_TYPE_TEXT = 2;
 inline constexpr std::uint64_t TABLE_KEY_TYPE_INTEGER = 3;
@@ -340,8 +342,10 @@ inline constexpr std::uint64_t TABLE_BODY_CRC = 12;
 inline constexpr std::uint64_t TABLE_BODY_VALUE = 16;
 
 // [journal]
-inline constexpr std::uint64_t JOURNAL_MAGIC = 0x004c4e524a594c46;  // 464c594a524e4c00, read as a word
-inline constexpr std::uint64_t JOURNAL_SEGMENT_MAGIC_WORD = 0x004d474553594c46;  // 464c595345474d00, read as a word
+// 464c594a524e4c00, read as a word
+inline constexpr std::uint64_t JOURNAL_MAGIC = 0x004c4e524a594c46;
+// 464c595345474d00, read as a word
+inline constexpr std::uint64_t JOURNAL_SEGMENT_MAGIC_WORD = 0x004d474553594c46;
 inline constexpr std::uint64_t JOURNAL_CONTENT_MESSAGES = 0;
 inline constexpr std::uint64_t JOURNAL_CONTENT_RECORDING = 1;
 inline constexpr std::uint64_t JOURNAL_DEFAULT_SEGMENT_SIZE = 67108864;
