@@ -183,7 +183,7 @@ class Run:
 
     def _unlink_all(self):
         for path in self.folder.iterdir() if self.folder.exists() else ():
-            path.unlink() if not path.is_dir() else path.rmdir()
+            path.unlink() if not path.is_dir() else shutil.rmtree(path)
 
     def end(self):
         for peer in [*self.pool.values(), *self.temporary]:
