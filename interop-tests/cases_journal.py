@@ -3,10 +3,15 @@
 Run by pairs.py."""
 
 import itertools
+import json
 import os
+import pathlib
 import struct
+import subprocess
+import sys
 import time
 
+from cases_typed import TYPED
 from driver import Refused, both
 from harness import above, after, equal, refused, true, Wrong
 from stream import message
@@ -455,6 +460,52 @@ def woken(run, sleeper, waker):
     above("it waited", time.monotonic() - stamp, 0.09)
 
 
+SHOW = """
+import json, sys
+from flyring import Journal
+from flyring.sbe import Schema, to_dict
+journal = Journal.open(sys.argv[1], read_only=True)
+schema = Schema.of(journal)
+kinds = {kind.TEMPLATE_ID: kind for kind in schema.messages.values()}
+shown = []
+for message in iter(journal.reader().take, None):
+    kind = kinds.get(message.type)
+    shown.append([kind.NAME, to_dict(kind.decode(message))] if kind else [None, bytes(message).decode()])
+print(json.dumps(shown))
+"""
+
+
+def typed(run, first, second):
+    """Messages of several types of a schema, and raw ones, from two languages: bytes and types are those that were
+    appended, and the fields are those of the golden file."""
+    a, b = run.peer(first, 1), run.peer(second, 2)
+    golden = json.loads(pathlib.Path(f"{TYPED}.json").read_text(encoding="utf-8"))
+    sent = [(o["type"], o["data"]) for o in golden["operations"] if o["op"] == "offer"]
+    fields = [[t["message"], t["body"]] if t["message"] else [None, "raw"] for t in golden["typed"]]
+    name = attach(run, a, b, **{key: golden["create"][key] for key in ("schema", "schema_id", "schema_version")})
+    infos = [told(peer, "info", journal=name) for peer in (a, b)]
+    equal("info", infos[1], infos[0])
+    equal("schema", infos[0]["schema"], golden["create"]["schema"])
+    for turn, (kind, data) in enumerate(sent):
+        peer = (a, b)[turn % 2]
+        peer.call("writer", journal=name, writer=name, timeout=LONG, helper=False)
+        if kind > 10:  # none of the schema's
+            peer.call("append", writer=name, data=data)
+        elif turn % 4 < 2:
+            peer.call("append", writer=name, data=data, type=kind)
+        else:
+            peer.call("claim", writer=name, length=len(data) // 2, type=kind)
+            peer.call("commit", writer=name, data=data)
+        peer.call("close", writer=name)
+    expected = [(kind if kind < 10 else 65536, data) for kind, data in sent]
+    for peer in (a, b):
+        equal("types and bytes", [(m["type"], m["data"]) for m in read_from(peer, name)], expected)
+    words = [sys.executable, "-c", SHOW, str(folder_of(run, name))]
+    shown = subprocess.run(words, capture_output=True, text=True)
+    equal(f"status ({shown.stderr[-300:]})", shown.returncode, 0)
+    equal("fields", json.loads(shown.stdout), fields)
+
+
 def errors(run, language, other):
     """Each error of a journal, with what it carries."""
     a, b = run.peer(language, 1), run.peer(other, 2)
@@ -592,12 +643,15 @@ def errors(run, language, other):
 
 def tests(languages):
     """Yields (title, function, arguments) of every test."""
+    for a in languages:  # the other languages do the same beside it
+        b, c = after(languages, a), after(languages, a, 2)
+        yield f"journal: {a} appends and trims, {b} consumes, {c} reads", trimmed, a, b, c
+        yield f"journal: damage in what {a} wrote, {b} and {c} read", damaged, a, b, c
+        yield f"journal: typed messages of {a} and {b}", typed, a, b
     for a, b in itertools.product(languages, repeat=2):
         c = after(languages, b, 1 if a != b else 2)
         yield f"journal: {a} appends, {b} and {c} read from each place", verbs, a, b, c
         yield f"journal: {a} appends a stream, {b} and {c} follow", streamed, a, b, c
         yield f"journal: a consumer of {a}, {b} and {c}", consumed, a, b, c
-        yield f"journal: {a} appends and trims, {b} consumes, {c} reads", trimmed, a, b, c
-        yield f"journal: damage in what {a} wrote, {b} and {c} read", damaged, a, b, c
         yield f"journal: {b} wakes {a}", woken, a, b
         yield f"journal: errors of {a}, in a journal of {b}", errors, a, b

@@ -151,7 +151,7 @@ def recovered(run, first, second, third):
             (folder_of(run, name) / f"{segments(run, name)[-1]:019}.seg").unlink()
         copies, outcomes, readers = {}, {}, []
         for peer in (a, b, c):
-            copy = copies[peer.label] = copied(run, name, peer.language)
+            copy = copies[peer.label] = copied(run, name, peer.label)
             peer.call("open", journal=copy, name=copy)
             equal("of another boot", peer.call("stats", journal=copy)["stats"]["needs_recovery"], True)
             peer.call("reader", journal=copy, reader=copy)
@@ -375,12 +375,13 @@ def hostile(run, language):
 
 def tests(languages):
     """Yields (title, function, arguments) of every test."""
-    for language in languages:
-        yield f"{language}: journals that are hostile", hostile, language
+    for a in languages:
+        b, c = after(languages, a), after(languages, a, 2)
+        yield f"{a}: journals that are hostile", hostile, a
+        yield f"journal: {a} wrote it in another boot, {b} and {c} recover it", recovered, a, b, c
+        yield f"journal: {a} and {b} make and unlink it", unlinked, a, b
+        yield f"journal: {a} and {b} push, {c} reads", pushed, a, b, c
     for a, b in itertools.product(languages, repeat=2):
         c = after(languages, b, 1 if a != b else 2)
         yield f"journal: a writer of {a} is killed, {b} goes on, {c} reads", killed, a, b, c
         yield f"journal: a consumer of {a} is killed, {b} goes on, {c} appends", consumer_killed, a, b, c
-        yield f"journal: {a} wrote it in another boot, {b} and {c} recover it", recovered, a, b, c
-        yield f"journal: {a} and {b} make and unlink it", unlinked, a, b
-        yield f"journal: {a} and {b} push, {c} reads", pushed, a, b, c

@@ -98,9 +98,8 @@ Json recovery_json(const std::optional<flyring::JournalRecovery>& recovery) {
 }
 
 Json consumer_json(const flyring::JournalConsumerStats& one) {
-    return {{"name", one.name}, {"position", one.position}, {"behind", one.behind},
-            {"behind_bytes", one.behind_bytes}, {"lost", one.lost}, {"live", one.live},
-            {"pid", one.pid}, {"attached_at", one.attached_at}};
+    return {{"name", one.name}, {"position", one.position}, {"behind", one.behind}, {"behind_bytes", one.behind_bytes},
+            {"lost", one.lost}, {"live", one.live},         {"pid", one.pid},       {"attached_at", one.attached_at}};
 }
 
 Json stats_json(const flyring::JournalStats& stats) {

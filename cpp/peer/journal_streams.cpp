@@ -115,7 +115,8 @@ class StreamReader {
 
     Json run() {
         for (std::uint64_t turn = 0; next_ < stream_.end(); ++turn) {
-            const bool taking = how_ == "take" || (how_ == "mix" && turn % 2 == 1);
+            // Not take for the one to die in, which consumes its message before it returns.
+            const bool taking = die_at_ != seen_ && (how_ == "take" || (how_ == "mix" && turn % 2 == 1));
             const auto most = static_cast<int>(std::min<std::uint64_t>(stream_.end() - next_, 256));
             const std::uint64_t before = seen_;
             if (taking) {

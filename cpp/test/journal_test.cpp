@@ -46,6 +46,9 @@ TEST_F(JournalVerbs, create_makes_the_folder_with_a_control_file_and_a_segment) 
     EXPECT_EQ(code_of([] { Journal::open("j"); }), "no-such-channel");
     EXPECT_EQ(code_of([] { Journal::unlink("j"); }), "no-such-channel");
     EXPECT_EQ(code_of([&] { again.writer(); }), "no-such-channel");
+    EXPECT_EQ(code_of([&] { again.reader(); }), "no-such-channel");
+    EXPECT_EQ(again.stats().successor, 2);
+    EXPECT_EQ(again.stats().segments, 0U);
 }
 
 TEST_F(JournalVerbs, options_are_checked_and_compared) {

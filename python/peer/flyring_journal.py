@@ -66,7 +66,9 @@ class Journals:
         self.consumers: dict[str, JournalConsumer] = {}
         self.journal_claims: dict[str, Claim] = {}
         self.journal_ops: dict[str, Callable[[Request], Answer]] = {
-            name.removeprefix("journal_op_"): getattr(self, name) for name in dir(self) if name.startswith("journal_op_")
+            name.removeprefix("journal_op_"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("journal_op_")
         }
 
     def is_of_journal(self, request: Request) -> bool:
@@ -328,7 +330,8 @@ class Journals:
         while checker.next < checker.end:
             turn += 1
             before = checker.seen
-            if how == "take" or (how == "mix" and turn % 2 == 1):
+            # Not take for the one to die in, which consumes its message before it returns.
+            if checker.seen != checker.die_at and (how == "take" or (how == "mix" and turn % 2 == 1)):
                 if (message := reading.take(limit)) is not None:
                     checker.check(message)
             else:

@@ -219,6 +219,8 @@ def test_unlink(folder: Path, journal: Journal) -> None:
     with pytest.raises(NoSuchChannelError):
         journal.writer()
     with pytest.raises(NoSuchChannelError):
+        journal.reader()
+    with pytest.raises(NoSuchChannelError):
         Journal.unlink("j")
     reader.close()
 

@@ -18,6 +18,7 @@ from .errors import (
     ChannelReplacedError,
     ClosedError,
     InvalidArgumentError,
+    NoSuchChannelError,
 )
 from .journal_consumer import JournalConsumer, forget
 from .journal_file import (
@@ -276,10 +277,12 @@ class Journal(Closing):
         ``durable``: reads only what is synced. ``skip_damaged``: counts damaged messages as lost and goes on, instead
         of raising DamagedError. ``wait``: how its methods wait, see ``flyring.Wait``.
 
-        Raises InvalidArgumentError, DamagedError, CorruptJournalError, IoError.
+        Raises InvalidArgumentError, NoSuchChannelError (it was unlinked), DamagedError, CorruptJournalError, IoError.
         """
         self._check_open()
         check_wait(wait)
+        if self._files.unlinked:
+            raise NoSuchChannelError(self.path)
         reader = JournalReader(self, durable, skip_damaged, wait)
         try:
             reader._go_to(reader._find(start))

@@ -89,6 +89,12 @@ class JournalReader(_core.JournalReader, AsyncReader):
         self._check()
         self._go_to(self._find(start))
 
+    def ended(self) -> bool:
+        """Returns whether the writer has closed and all its messages are consumed. Becomes False again when there are
+        more."""
+        self._check()
+        return self._have_ended()
+
     def _find(self, start: Start) -> Place:
         files = self._files
         if self._foreign:
