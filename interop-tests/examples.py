@@ -18,6 +18,7 @@ import pages
 import readme
 import routing as keys
 from examples_build import BUILD, EXAMPLES, LANGUAGES, ROOT, commands
+from examples_journals import event_history, persistent_queue
 from examples_key_value import free_port, key_value, wait_for_port
 from examples_streams import PATIENCE, channel_folder, images, market_data, mesh_member, order_gateway
 from examples_tables import latest_prices
@@ -274,6 +275,8 @@ def main() -> int:
         mesh_member,
         latest_prices,
         key_value,
+        persistent_queue,
+        event_history,
     ):
         for language in LANGUAGES:
             suite.says(f"{test.__name__} in {language}", test(language))

@@ -25,6 +25,10 @@ void run_flyring_queue(const Setup&);
 // service.cpp
 void run_flyring_service(const Setup&);
 
+// journal.cpp, recovery.cpp
+void run_flyring_journal(const Setup&);
+void run_recovery(const Setup&);
+
 // map.cpp
 void run_flyring_table(const Setup&);
 void run_flyring_table_entry(const Setup&);
@@ -37,7 +41,8 @@ void run_bare_ring(const Setup&);
 void run_cas_counter(const Setup&);
 void run_memcpy(const Setup&);
 
-// pipe.cpp, unix_socket.cpp, message_queue.cpp, futex.cpp, bell.cpp
+// pipe.cpp, unix_socket.cpp, file.cpp, message_queue.cpp, futex.cpp, bell.cpp
+void run_file(const Setup&);
 void run_pipe(const Setup&);
 void run_unix_stream(const Setup&);
 void run_unix_seqpacket(const Setup&);
@@ -55,9 +60,10 @@ void run_zeromq_ipc(const Setup&);
 void run_zeromq_jobs(const Setup&);
 void run_zeromq_req(const Setup&);
 
-// databases.cpp: BENCH_DATABASES only
+// databases.cpp, sqlite_log.cpp: BENCH_DATABASES only
 void run_lmdb(const Setup&);
 void run_sqlite(const Setup&);
+void run_sqlite_log(const Setup&);
 void run_redis_map(const Setup&);
 
 // grpc.cpp: BENCH_GRPC only

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <flyring/flyring.hpp>
 #include <optional>
@@ -107,12 +109,19 @@ class Flyring {
     std::optional<flyring::Subscriber> subscriber_;
 };
 
-class FlyringClaim : public Flyring {
+/// Clock: reads the wall clock for each message, as a journal does.
+template <bool Clock>
+class FlyringClaiming : public Flyring {
   public:
     using Flyring::Flyring;
 
     template <class Write>
     [[gnu::always_inline]] void send(Write&& write) {
+        if constexpr (Clock) {
+            timespec now{};
+            clock_gettime(CLOCK_REALTIME, &now);
+            asm volatile("" : : "r"(now.tv_sec * 1'000'000'000 + now.tv_nsec));
+        }
         for (;;) {
             if (flyring::Claim claim = publisher_->try_claim(size_)) {
                 write(claim.data());
@@ -122,6 +131,8 @@ class FlyringClaim : public Flyring {
         }
     }
 };
+
+using FlyringClaim = FlyringClaiming<false>;
 
 class FlyringOffer : public Flyring {
   public:

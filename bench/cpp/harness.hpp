@@ -30,6 +30,8 @@
 //   static std::string version();
 //   template <class Read> void receive_within(Read&&, std::chrono::milliseconds);
 //                                                for jobs: waits for a message, at most that long
+//   void flush();                                for one that gathers messages: sends the rest
+//   void slice_ends();                           for one that keeps messages: outside of all clocks
 //
 // It is compiled once for each message size and mode, as a user's program would be.
 
@@ -47,6 +49,15 @@ inline constexpr bool
     has_jobs<Contender, decltype(std::declval<Contender&>().receive_within(Nothing(), std::chrono::milliseconds(0)))> =
         true;
 
+template <class Contender, class = void>
+inline constexpr bool gathers = false;
+template <class Contender>
+inline constexpr bool gathers<Contender, decltype(std::declval<Contender&>().flush())> = true;
+template <class Contender, class = void>
+inline constexpr bool keeps = false;
+template <class Contender>
+inline constexpr bool keeps<Contender, decltype(std::declval<Contender&>().slice_ends())> = true;
+
 /// M: the message format. It is Message, or a class like it if the contender's Write and Read get something else than
 /// bytes.
 template <class Contender, std::size_t Size, bool Whole, class M = Message<Size, Whole>>
@@ -62,6 +73,7 @@ class Runner {
             }
         }
         if (setup.scenario == Scenario::burst) burst_.emplace(setup);
+        if (setup.scenario == Scenario::append) behind_.emplace(setup);
         if (!setup.one_way() && setup.client()) {
             samples_ = static_cast<std::uint32_t*>(mmap(nullptr, most_timed * 4, PROT_READ | PROT_WRITE,
                                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
@@ -98,6 +110,7 @@ class Runner {
         for (int i = 0; i < slices; ++i) {
             barrier();
             const std::string result = slice(timed);
+            if constexpr (keeps<Contender>) contender_.slice_ends();
             if (!result.empty()) results += (results.empty() ? "" : ", ") + result;
             barrier();
             probe(probes);
@@ -126,6 +139,7 @@ class Runner {
 
     std::string slice(bool timed) {
         if (setup_.scenario == Scenario::stream) return setup_.producer() ? produce() : consume();
+        if (setup_.scenario == Scenario::append) return setup_.producer() ? append() : consume_behind();
         if (setup_.scenario == Scenario::burst) return setup_.producer() ? produce_bursts() : consume_bursts();
         if constexpr (has_jobs<Contender>) {
             if (setup_.scenario == Scenario::jobs) return setup_.producer() ? produce_jobs() : jobs_->work();
@@ -256,7 +270,30 @@ class Runner {
         }
         ran(n, bench_now() - start);
         contender_.send([](auto&& to) { M::write_end(to); });
+        if constexpr (gathers<Contender>) contender_.flush();
         return sent(n);
+    }
+
+    /// The clock runs while it sends, and what it has gathered counts.
+    [[gnu::noinline]] std::string append() {
+        const std::uint64_t n = count(false);
+        const std::int64_t start = bench_now();
+        for (std::uint64_t i = 0; i < n; ++i) {
+            const std::uint64_t tag = M::tag(0, i);
+            contender_.send([tag](auto&& to) { M::write(to, tag); });
+        }
+        if constexpr (gathers<Contender>) contender_.flush();
+        const std::int64_t ns = bench_now() - start;
+        ran(n, ns);
+        contender_.send([](auto&& to) { M::write_end(to); });
+        if constexpr (gathers<Contender>) contender_.flush();
+        behind_->sent();
+        return mean(n, ns);
+    }
+
+    std::string consume_behind() {
+        behind_->wait();
+        return consume();
     }
 
     std::string produce_jobs() {
@@ -396,6 +433,7 @@ class Runner {
     Contender contender_;
     std::optional<Jobs<Contender, M>> jobs_;
     std::optional<Burst> burst_;
+    std::optional<Behind> behind_;
     std::uint32_t* samples_ = nullptr;
     double rate_ = 0;
     std::uint64_t last_ = 16;

@@ -13,8 +13,8 @@
 #include "setup.hpp"
 #include "words.hpp"
 
-// The slices of bench/PEER.md's scenarios jobs and burst. In addition to the members that harness.hpp lists, contenders
-// of jobs have
+// The slices of bench/PEER.md's scenarios jobs, burst and append. In addition to the members that harness.hpp lists,
+// contenders of jobs have
 //
 //   template <class Read> void receive_within(Read&&, std::chrono::milliseconds); waits at most that long
 
@@ -123,6 +123,25 @@ class Burst {
   private:
     Words words_;
     std::uint64_t sent_ = 0, read_ = 0;
+};
+
+/// The reader begins when all of a slice was sent, asleep until then; with `--option beside=1` at once.
+class Behind {
+  public:
+    explicit Behind(const Setup& setup) : words_(setup), beside_(setup.option("beside", std::size_t{0}) != 0) {}
+
+    void sent() { words_.set(Words::slices, ++slice_); }
+    void wait() {
+        ++slice_;
+        while (!beside_ && words_.get(Words::slices) != slice_) {
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+    }
+
+  private:
+    Words words_;
+    bool beside_;
+    std::uint64_t slice_ = 0;
 };
 
 }  // namespace bench

@@ -24,6 +24,8 @@ static Setup parse(int count, char** words) {
                              : value == "jobs"     ? Scenario::jobs
                              : value == "burst"    ? Scenario::burst
                              : value == "map"      ? Scenario::map
+                             : value == "append"   ? Scenario::append
+                             : value == "replay"   ? Scenario::append  // the other side's time counts
                                                    : Scenario::stream;
         } else if (name == "--size") {
             setup.size = std::stoul(value);
@@ -66,6 +68,8 @@ static constexpr Contender contenders[] = {
     {"flyring-table", run_flyring_table},
     {"flyring-table-entry", run_flyring_table_entry},
     {"flyring-table-server", run_flyring_server},
+    {"flyring-journal", run_flyring_journal},
+    {"journal-recovery", run_recovery},
     {"heap-map", run_heap_map},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},
@@ -74,6 +78,7 @@ static constexpr Contender contenders[] = {
     {"pipe", run_pipe},
     {"unix-stream", run_unix_stream},
     {"unix-seqpacket", run_unix_seqpacket},
+    {"file", run_file},
     {"posix-mq", run_posix_mq},
     {"sysv-mq", run_sysv_mq},
     {"futex", run_futex},
@@ -91,6 +96,7 @@ static constexpr Contender contenders[] = {
 #ifdef BENCH_DATABASES
     {"lmdb", run_lmdb},
     {"sqlite", run_sqlite},
+    {"sqlite-log", run_sqlite_log},
     {"redis-map", run_redis_map},
 #endif
 #ifdef BENCH_GRPC

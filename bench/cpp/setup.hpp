@@ -12,7 +12,7 @@
 namespace bench {
 
 enum class Side { a, b, a2, b2 };
-enum class Scenario { rtt, schedule, stream, idle, jobs, burst, map };
+enum class Scenario { rtt, schedule, stream, idle, jobs, burst, map, append };
 
 struct Setup {
     std::string contender;

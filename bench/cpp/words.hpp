@@ -15,11 +15,11 @@
 
 namespace bench {
 
-/// The page `words` in the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, one in each cache line.
+/// The page `words` in the sides' folder (bench/PEER.md, jobs, burst and append): 64-bit words, one in each cache line.
 class Words {
   public:
     static constexpr unsigned sent = 0;    // messages sent in all slices
-    static constexpr unsigned slices = 1;  // slices with all jobs sent
+    static constexpr unsigned slices = 1;  // slices all of whose messages or jobs were sent
     static constexpr unsigned first = 2;   // word first + k: messages that consumer k has finished
 
     explicit Words(const Setup& setup) {

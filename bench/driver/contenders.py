@@ -174,6 +174,8 @@ class Table:
             "stream": means,
             "jobs": means,
             "burst": means,
+            "append": means,
+            "replay": means,
             "map": means,
         }.get(self.scenario, ())
 
@@ -201,6 +203,9 @@ class Table:
             return f"jobs of {size_text(self.size)}, {long}, each to one of the workers, {how}, {wait}"
         if self.scenario == "burst":
             return f"what it takes to send {size_text(self.size)} messages while nobody reads, {how}"
+        if self.scenario in ("append", "replay"):
+            what = {"append": "what it takes to append", "replay": "what it takes to read, when all are written,"}
+            return f"{what[self.scenario]} {size_text(self.size)} messages, {how}"
         if self.scenario == "stream":
             return f"{self.producers} → {self.consumers}, {size_text(self.size)} messages, {how}, {wait}"
         due = f", one due every {1e6 / self.rate:g} µs" if self.scenario == "schedule" else ""

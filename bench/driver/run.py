@@ -24,6 +24,7 @@ from driver.stats import FEWEST_ROUNDS, Slice, Speeds, histogram_of, majority, r
 
 # Warm-up: turns of four slices, until two turns agree within 10 %; at least three turns, and a second of slices.
 WARM_SLICES, WARM_TURNS, WARM_MOST_TURNS, WARM_NS, SETTLED = 4, 3, 10, 1_000_000_000, 0.10
+ONE_WAY = ("stream", "burst", "append", "replay")  # messages go from a to b, and each is counted on both sides
 RESERVE = 3 << 30  # bytes of memory left to the system
 BYTES_A_KEY, SECONDS_A_KEY = 300, 1e-6  # of a map that is filled: at most, about
 START_SECONDS = {"cpp": 0.3, "rust": 0.4, "python": 1.0, "java": 2.5}
@@ -291,7 +292,7 @@ def slices_of(
     probes = replies["a"]["probes"]
     lossy = "lossy" in contender.options
     sides = table.sides(contender)
-    if table.scenario in ("stream", "burst"):
+    if table.scenario in ONE_WAY:
         sent = [sum(replies[s]["slices"][i]["count"] for s in sides if s[0] == "a") for i in range(asked)]
         received = []
         for i in range(asked):
@@ -299,7 +300,7 @@ def slices_of(
             for reply in of_all:
                 if reply["count"] != sent[i] and not (lossy and reply["count"] < sent[i]):
                     raise Failure(f"{sent[i]} messages were sent, {reply['count']} received")
-            if table.scenario == "burst":
+            if table.scenario in ("burst", "append"):
                 received.append(replies["a"]["slices"][i])  # the sender's time counts
                 continue
             received.append(min(of_all, key=lambda r: (r.get("timed") or r["count"]) / max(r["ns"], 1)))  # the slowest
@@ -324,7 +325,7 @@ def slices_of(
         if (count < 1 or ns < 1) and not lossy or before <= 0 or after <= 0:
             raise Failure(f"answered {count} messages in {ns} ns between probes of {before} and {after} ns")
         lost = sent[i] - count
-        timed = int(reply.get("timed", 0)) if table.scenario == "stream" else 0
+        timed = int(reply.get("timed", 0)) if table.scenario in ("stream", "replay") else 0
         speed = min(shares[i], shares[i + 1])
         kind = reply["kind"]
         slice_ = Slice(

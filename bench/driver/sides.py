@@ -23,6 +23,7 @@ from driver.contenders import ROOT, Contender, Table
 SHARED_LENGTH, SPEEDS, SPEEDS_KEPT = 4096, 1024, 255  # constants of probe/probe.h
 MOST_FILES = 8 << 30  # the most bytes that a contender may have in its folder
 MEMORY_FOLDER = "/dev/shm"
+DISK_FOLDER = ROOT / "build"
 PROBE = "build/bench-cpp/probe/libflyring_probe.so"  # relative to the tree whose programs run
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
@@ -202,6 +203,7 @@ class Group:
         self.bytes_a_key = 0.0  # that the filled map takes, in its processes and files
         self.folder = tempfile.mkdtemp(prefix="flyring-bench-", dir=MEMORY_FOLDER)
         self.logs = tempfile.mkdtemp(prefix="flyring-bench-log-")
+        self.disk = ""  # a folder on a disk, for a contender whose options name {disk}
         try:
             Path(self.folder, "shared").write_bytes(bytes(SHARED_LENGTH))
             env = {**env, "FLYRING_BENCH_PROBE": str(contender.root / PROBE)}
@@ -210,7 +212,10 @@ class Group:
                 process = Process(extra.name, argv, env, Path(self.logs, extra.name), contender.root)
                 self.extras.append(process)
                 answers([process], contender.silence)
-            options = dict(contender.options)
+            if any("{disk}" in value for value in contender.options.values()):
+                DISK_FOLDER.mkdir(exist_ok=True)
+                self.disk = tempfile.mkdtemp(prefix="bench-disk-", dir=DISK_FOLDER)
+            options = {key: value.replace("{disk}", self.disk) for key, value in contender.options.items()}
             options |= {"producers": str(table.producers)} if table.producers > 1 else {}
             options |= {"consumers": str(table.consumers)} if table.consumers > 1 else {}
             options |= {"job": str(table.job)} if table.scenario == "jobs" else {}
@@ -293,7 +298,7 @@ class Group:
         return list(zip(*sides, strict=True))
 
     def check_files(self) -> None:
-        size = files_in(self.folder)
+        size = files_in(self.folder) + (files_in(self.disk) if self.disk else 0)
         if size > MOST_FILES:
             raise Failure(f"its files grew to {size / 2**30:.1f} GiB")
 
@@ -318,6 +323,8 @@ class Group:
         for process in self.extras:
             process.close(patience)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.disk:
+            shutil.rmtree(self.disk, ignore_errors=True)
         for before in ("", "sm_"):  # those with own namespaces; shared-memory-dict puts this before its names
             for left in Path(MEMORY_FOLDER).glob(f"{before}{Path(self.folder).name}*"):
                 left.unlink(missing_ok=True)

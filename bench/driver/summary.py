@@ -77,7 +77,7 @@ def figures_grid(results: Results, table: Table, class_: str, figures: Sequence[
     unit = {"rtt": "round trip", "schedule": "rate kept", "jobs": "jobs", "map": "operations"}.get(
         table.scenario, "messages"
     )
-    streaming = table.scenario in ("stream", "burst")
+    streaming = table.scenario in ("stream", "burst", "append", "replay")
     head = ["contender", unit, "spread of rounds", "raw line"]
     head += ["ratio (spread)"] if table.scenario == "rtt" else ["per raw round trip (spread)"] if streaming else []
     against = next(iter(references(table, figures)), "")

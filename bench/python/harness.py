@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import loops
+import words
 
 FACTOR = 0x9E3779B97F4A7C15
 WORD = 2**64 - 1
@@ -136,6 +137,9 @@ class Contender:
     def connect(self) -> None:
         """Opens everything that needs the other sides."""
 
+    def slice_ends(self) -> None:
+        """Called at the end of a slice, outside of all clocks, for a contender that keeps messages."""
+
     def close(self) -> None:
         """Called at the end of input."""
 
@@ -196,6 +200,8 @@ class Runner:
             raise BenchError(f"cannot map {setup.path('shared')}: {os.strerror(ctypes.get_errno())}")
         self.contender = contender(setup)
         self.rate, self.last, self.files = 0.0, 16, 0
+        self.slices = 0
+        self.words = words.mapped(setup) if setup.scenario in ("append", "replay") else None
         self.jobs: Any = None
         if setup.scenario == "jobs":
             import jobs
@@ -211,12 +217,13 @@ class Runner:
         opened |= {"runtime": runtime, "version": self.contender.version()}
         answer({"opened": True, **opened})
         for line in sys.stdin:
-            words = line.split()
-            if words == ["connect"]:
+            command = line.split()
+            if command == ["connect"]:
                 self.connect()
                 answer({"connected": True})
-            elif len(words) == 3 and words[0] == "turn" and int(words[1]) > 0 and words[2] in ("mean", "timed"):
-                answer(self.idle() if self.setup.scenario == "idle" else self.turn(int(words[1]), words[2] == "timed"))
+            elif len(command) == 3 and command[0] == "turn" and int(command[1]) > 0 and command[2] in ("mean", "timed"):
+                slices, timed = int(command[1]), command[2] == "timed"
+                answer(self.idle() if self.setup.scenario == "idle" else self.turn(slices, timed))
             else:
                 raise BenchError(f"unknown command: {line.strip()}")
         self.contender.close()
@@ -240,6 +247,7 @@ class Runner:
         for _ in range(slices):
             self.barrier()
             result = self.slice(timed)
+            self.contender.slice_ends()
             if result:
                 results.append(result)
             self.barrier()
@@ -268,6 +276,8 @@ class Runner:
             return self.send_jobs() if setup.producer else self.jobs.work()
         if setup.scenario == "burst":
             return self.bursts() if setup.producer else {"kind": "mean", "count": self.loops["consume_bursts"]()}
+        if self.words is not None:
+            return self.append(self.words) if setup.producer else self.consume_behind(self.words)
         if setup.streaming:
             return self.produce() if setup.producer else self.consume()
         if not setup.producer:
@@ -306,6 +316,22 @@ class Runner:
         n = self.count(False)
         self.ran(n, self.loops["produce"](n=n))
         return {"kind": "mean", "count": n}
+
+    def append(self, page: memoryview) -> dict[str, Any]:
+        """Sends, then lets the reader begin. The clock runs while it sends."""
+        n = self.count(False)
+        ns = self.loops["produce"](n=n)
+        self.ran(n, ns)
+        self.slices += 1
+        page[words.SLICES] = self.slices
+        return {"kind": "mean", "count": n, "ns": ns}
+
+    def consume_behind(self, page: memoryview) -> dict[str, Any]:
+        self.slices += 1
+        beside = self.setup.options.get("beside", "0") != "0"
+        while not beside and page[words.SLICES] != self.slices:
+            time.sleep(0.0002)
+        return self.consume()
 
     def send_jobs(self) -> dict[str, Any]:
         n = self.count(False)

@@ -8,6 +8,7 @@ import importlib
 import sys
 
 import map_runner
+import recovery
 from harness import BenchError, Contender, Runner, Setup
 
 PACED = {  # the contenders of scenario paced
@@ -36,6 +37,11 @@ CONTENDERS = {
     "flyring-claim": "flyring_channel.ClaimTake",
     "flyring-batch": "flyring_channel.Batch",
     "flyring-numpy": "flyring_channel.Numpy",
+    "flyring-clock": "flyring_journal.Clock",
+    "flyring-journal": "flyring_journal.JournalPoll",
+    "flyring-journal-take": "flyring_journal.Journal",
+    "flyring-journal-batch": "flyring_journal.JournalBatch",
+    "mcap": "mcap_files.Mcap",
     "flyring-queue": "flyring_queue.Queue",
     "flyring-queue-take": "flyring_queue.Take",
     "flyring-service": "flyring_service.Service",
@@ -64,10 +70,12 @@ CONTENDERS = {
 
 def parse() -> Setup:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED, *MAPS])
+    parser.add_argument("--contender", required=True, choices=[*CONTENDERS, *PACED, *MAPS, "journal-recovery"])
     parser.add_argument("--side", required=True, choices=("a", "b", "a2", "b2"))
     parser.add_argument(
-        "--scenario", required=True, choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst", "map")
+        "--scenario",
+        required=True,
+        choices=("rtt", "schedule", "stream", "idle", "paced", "jobs", "burst", "append", "replay", "map"),
     )
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--mode", choices=("write", "look"), default="write")
@@ -85,6 +93,9 @@ def parse() -> Setup:
 
 def main() -> int:
     setup = parse()
+    if setup.contender == "journal-recovery":
+        recovery.run(setup)
+        return 0
     try:
         paced = setup.scenario == "paced"
         known = PACED if paced else MAPS if setup.scenario == "map" else CONTENDERS

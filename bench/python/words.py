@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page `words` in the sides' folder (PEER.md, jobs and burst): 64-bit words, a cache line each. Correct only on
+"""The page `words` in the sides' folder (PEER.md, jobs, burst and append): 64-bit words, a cache line each. Correct only on
 x86, see memoryviews.py."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LENGTH, LINE = 4096, 8
 SENT = 0  # the number of messages sent, over all slices
-SLICES = LINE  # the number of slices whose jobs are all sent
+SLICES = LINE  # the number of slices all of whose messages or jobs were sent
 FIRST = 2 * LINE  # at FIRST + k * LINE: the number of messages that consumer k has finished
 BURST = 4096  # the number of messages for which there is room
 

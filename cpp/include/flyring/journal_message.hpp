@@ -32,7 +32,9 @@ class OwnedJournalMessage : public OwnedMessage {
     explicit OwnedJournalMessage(const JournalMessage& message)
         : OwnedMessage(message), time_(message.time()), number_(message.number()) {}
 
+    /// ns since 1970.
     std::int64_t time() const noexcept { return time_; }
+    /// How many messages lie before it.
     std::int64_t number() const noexcept { return number_; }
 
     /// A view of this message; valid as long as this object.

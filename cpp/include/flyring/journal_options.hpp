@@ -26,12 +26,12 @@ enum class JournalContent : std::int32_t {
 /// When what was appended is made durable (spec/journal.md 5).
 class JournalSync {
   public:
-    /// When a segment is full. A power loss may take everything since then.
+    /// When the writer has left a segment, by the helper. A power loss may take what came since the last such sync.
     static constexpr JournalSync never() noexcept { return JournalSync(layout::JOURNAL_SYNC_NEVER); }
     /// Before each append returns.
     static constexpr JournalSync each() noexcept { return JournalSync(layout::JOURNAL_SYNC_EACH); }
-    /// The first append that comes this long after the last check makes the next one, which the helper syncs. 1 ms to
-    /// 1 h; create and change throw InvalidArgument for another time.
+    /// The helper syncs at this interval, while the writer appends: a writer that stops appending calls sync itself.
+    /// 1 ms to 1 h; create and change throw InvalidArgument for another time.
     static constexpr JournalSync every(std::chrono::nanoseconds time) noexcept { return JournalSync(time.count()); }
 
     /// The word in the file: 0 never, -1 each, else ns.
@@ -60,14 +60,16 @@ struct JournalOptions {
     std::optional<std::uint64_t> segment_size{};
     /// How many names of consumers, 0 to 1024. Default: 16.
     std::optional<std::uint32_t> consumers{};
+    /// Default: messages.
     std::optional<JournalContent> content{};
-    /// Default: never.
+    /// When what is appended is made durable. Default: never.
     std::optional<JournalSync> sync{};
-    /// Segments whose messages are all older than this are removed, whatever consumers need. 0: none.
+    /// Segments whose messages are all older than this are removed, whatever consumers need. Default, and 0: no limit.
     std::optional<std::chrono::nanoseconds> max_age{};
-    /// The oldest segments beyond this many bytes are removed, whatever consumers need. 0: none.
+    /// The oldest segments beyond this many bytes are removed, whatever consumers need. Default, and 0: no limit.
     std::optional<std::uint64_t> max_size{};
-    /// Segments that all consumers have consumed are removed.
+    /// Segments that all consumers have consumed are removed. Default: false. These three are carried out by the helper
+    /// of a writer.
     std::optional<bool> trim_consumed{};
     /// UTF-8 text, at most 16 MiB.
     std::string schema{};
@@ -80,6 +82,7 @@ struct JournalOptions {
     bool any_file_system = false;
     /// False: this process wakes no sleeping reader, so each looks every millisecond.
     bool wake = true;
+    /// Called while a writer of this object recovers the journal.
     JournalProgress recovery_progress{};
 
     /// Sets schema, schema_id and schema_version.
@@ -91,9 +94,11 @@ struct JournalOptions {
     }
 };
 
+/// How to open a journal, and what it must have.
 struct OpenJournalOptions {
     /// Opens and maps the files for reading only; any call that would write throws AccessDenied.
     bool read_only = false;
+    /// As in JournalOptions.
     bool any_file_system = false;
     bool wake = true;
     /// The journal must have a schema with the same id (spec/messages.md 2).
@@ -111,7 +116,7 @@ struct JournalChange {
     std::optional<bool> trim_consumed{};
 };
 
-/// Where a reader begins.
+/// Where a reader begins. Positions are bytes since the journal's creation.
 class JournalStart {
   public:
     enum class Kind { oldest, newest, position, number, time };
@@ -120,11 +125,11 @@ class JournalStart {
     static constexpr JournalStart oldest() noexcept { return {Kind::oldest, 0}; }
     /// Behind the newest message.
     static constexpr JournalStart newest() noexcept { return {Kind::newest, 0}; }
-    /// At a position that append returned, or that a message had.
+    /// At a position that append returned, or that a message has.
     static constexpr JournalStart position(std::int64_t position) noexcept { return {Kind::position, position}; }
-    /// At the message before which there are `number` others.
+    /// At the message before which `number` messages were appended.
     static constexpr JournalStart number(std::int64_t number) noexcept { return {Kind::number, number}; }
-    /// At the first message whose time is not below this one: ns since 1970.
+    /// At the first message whose time is not below this one: ns since 1970. If there is none: as newest.
     static constexpr JournalStart time(std::int64_t time) noexcept { return {Kind::time, time}; }
 
     constexpr Kind kind() const noexcept { return kind_; }

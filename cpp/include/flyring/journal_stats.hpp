@@ -13,56 +13,66 @@
 
 namespace flyring {
 
-/// One consumer of a journal.
+/// One consumer of a journal, part of JournalStats.
 struct JournalConsumerStats {
     std::uint32_t slot = 0;
     std::string name;
-    /// Its gate.
+    /// Its gate: the position of the first message that it has not consumed.
     std::int64_t position = 0;
-    /// Messages that it has not consumed; -1: not known.
+    /// How many messages it has not consumed; -1: not known.
     std::int64_t behind = -1;
+    /// How many bytes of the journal lie behind its gate.
     std::int64_t behind_bytes = 0;
-    /// Messages that it has lost; -1: not known.
+    /// How many messages it lost: trimmed before it consumed them, or skipped as damaged; -1: not known.
     std::int64_t lost = -1;
-    /// Whether a process has it.
+    /// Whether a process has it now.
     bool live = false;
+    /// Of its last owner, in that process's own pid namespace.
     std::int32_t pid = 0;
+    /// When that owner took it: ns since 1970.
     std::int64_t attached_at = 0;
 };
 
-/// A journal at one moment, made by Journal::stats. Times are ns since 1970; 0: none.
+/// A journal at one moment, made by Journal::stats. Times are ns since 1970, and 0 if there is none. Positions are
+/// bytes since the journal's creation.
 struct JournalStats {
+    /// Of the journal's folder.
     std::string path;
     Uuid id{};
+    /// Bytes of one segment.
     std::uint64_t segment_size = 0;
     JournalContent content = JournalContent::messages;
-    /// 0 never, -1 each append, else ns.
+    /// 0: never; -1: each append; else an interval in ns.
     std::int64_t sync = 0;
+    /// ns; 0: no limit.
     std::int64_t max_age = 0;
+    /// Bytes; 0: no limit.
     std::int64_t max_size = 0;
     bool trim_consumed = false;
-    /// The end of what is appended.
+    /// The position of the end.
     std::int64_t published = 0;
+    /// How many messages were ever appended, those that were trimmed included.
     std::int64_t messages = 0;
-    /// Up to here all is durable.
+    /// The position up to which all is durable, and when it became so.
     std::int64_t synced = 0;
     std::int64_t synced_at = 0;
-    /// The time of the oldest message that is not durable.
+    /// The time of the oldest message that is not durable; 0: all are.
     std::int64_t unsynced_since = 0;
-    /// Where the journal begins.
+    /// The position where the journal begins now.
     std::int64_t trimmed = 0;
-    /// The end of the last segment that is made ready.
+    /// The end of the last segment that is made.
     std::int64_t ready = 0;
+    /// How many segments there are, and how many bytes they take on the disk.
     std::uint32_t segments = 0;
-    /// Of all segments on the disk.
     std::uint64_t bytes = 0;
-    /// The times of the oldest and the newest message.
+    /// The time of the oldest message, and the largest time of a message.
     std::int64_t oldest = 0;
     std::int64_t newest = 0;
-    /// The name of the last writer, which may be empty.
+    /// The last JournalWriter's name, which may be empty, its process, and when it took the slot. A push leaves them.
     std::string writer;
     std::int32_t pid = 0;
     std::int64_t attached_at = 0;
+    /// How often the writer's slot was taken.
     std::int64_t epoch = 0;
     /// Whether a process has the writer's slot.
     bool writing = false;
@@ -72,8 +82,9 @@ struct JournalStats {
     bool failed = false;
     /// Whether the journal is of another boot, and a writer must mend it.
     bool needs_recovery = false;
-    /// 2: the journal was unlinked.
+    /// 2: the journal was unlinked; else 0.
     std::int32_t successor = 0;
+    /// In the order of their slots.
     std::vector<JournalConsumerStats> consumers;
 };
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 JOURNAL_MAGIC = bytes.fromhex(layout.JOURNAL_MAGIC_HEX)
 Sync = Literal["never", "each"] | float
-"""When what was appended is made durable: "never" (when a segment is full), "each" (before an append returns), or an
-interval in seconds, 0.001 to 3600."""
+"""When what was appended is made durable: "never" (by the helper, when the writer has left a segment), "each" (before
+an append returns), or an interval in seconds, 0.001 to 3600 (by the helper, while the writer appends)."""
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 1_000_000, 3600 * 1_000_000_000
 
 
@@ -39,11 +39,12 @@ class JournalOptions(TypedDict, total=False):
     sync: Sync
     """When what was appended is made durable ("never")."""
     max_age: float
-    """Older segments are removed, whatever consumers need, in seconds; 0: no limit (0)."""
+    """In seconds: segments whose messages are all older are removed, whatever consumers need; 0: no limit (0)."""
     max_size: int
-    """Segments beyond this many bytes are removed, whatever consumers need; 0: no limit (0)."""
+    """The oldest segments beyond this many bytes are removed, whatever consumers need; 0: no limit (0)."""
     trim_consumed: bool
-    """Segments that all consumers have consumed are removed (False)."""
+    """Segments that all consumers have consumed are removed (False). This and the two limits above are carried out by
+    the helper of a writer."""
     schema: str | Schema
     """The schema of the messages: text in UTF-8, or a ``flyring.sbe.Schema``, which also gives the id and version
     (none)."""

@@ -23,9 +23,9 @@ public final class JournalStart {
     }
 
     /**
-     * At a position that a message or an append has told.
+     * At a position that an append has returned, or that a message has.
      *
-     * @param position the position of a message, or of the journal's end.
+     * @param position bytes since the journal's creation: that of a message, of a reader, or of the end.
      * @return the start.
      */
     public static JournalStart position(long position) {
@@ -43,7 +43,7 @@ public final class JournalStart {
     }
 
     /**
-     * At the first message that is not older than a time.
+     * At the first message that is not older than a time; if there is none, as {@link #NEWEST}.
      *
      * @param nanos ns since 1970.
      * @return the start.

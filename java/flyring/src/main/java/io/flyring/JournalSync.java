@@ -9,7 +9,7 @@ import java.time.Duration;
  * @param nanos 0 never, -1 each append, else the interval in ns.
  */
 public record JournalSync(long nanos) {
-    /** The helper syncs each finished segment; a loss of power may take all that came since then. */
+    /** The helper syncs each segment that the writer has left; a loss of power may take what came since then. */
     public static final JournalSync NEVER = new JournalSync(Layout.JOURNAL_SYNC_NEVER);
 
     /** Each append, and each batch, is durable when it returns. */
@@ -33,7 +33,8 @@ public record JournalSync(long nanos) {
     }
 
     /**
-     * The first append this long after the last check makes a new one, and the helper makes it durable.
+     * The helper syncs at an interval, while the writer appends. A writer that stops appending calls
+     * {@link JournalWriter#sync} itself.
      *
      * @param interval 1 ms to 1 h.
      * @return the policy.

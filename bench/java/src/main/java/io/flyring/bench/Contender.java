@@ -31,6 +31,10 @@ abstract class Contender implements AutoCloseable {
     void flush() {
     }
 
+    /** The end of a slice, outside of all clocks, for a contender that keeps messages. */
+    void sliceEnds() {
+    }
+
     /** Looks once; passes each available message to the receiver. */
     abstract void receive();
 

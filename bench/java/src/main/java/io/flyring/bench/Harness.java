@@ -66,6 +66,7 @@ final class Harness {
         for (int i = 0; i < slices; i++) {
             barrier();
             String result = role.slice(timed);
+            contender.sliceEnds();
             if (result != null) {
                 results.add(result);
             }

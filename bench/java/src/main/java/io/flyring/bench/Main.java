@@ -32,6 +32,10 @@ public final class Main {
     }
 
     private static void run(Setup setup, PrintStream out) throws Exception {
+        if (setup.contender.equals("journal-recovery")) {
+            new Recovery(out).run(setup);
+            return;
+        }
         boolean sleeps = SLEEPING.contains(setup.contender) || setup.scenario == Setup.Scenario.JOBS;
         if (setup.block != sleeps && !setup.contender.equals("flyring-service")) {
             throw new IllegalArgumentException("cannot: " + SLEEPING
@@ -55,6 +59,9 @@ public final class Main {
             case "flyring-batch" -> new FlyringBatch(setup, messages);
             case "flyring-queue" -> new FlyringQueue(setup, messages);
             case "flyring-service" -> new FlyringService(setup, messages);
+            case "flyring-clock" -> new FlyringClock(setup, messages);
+            case "flyring-journal" -> FlyringJournal.of(setup, messages);
+            case "aeron-archive" -> new AeronRecorded(setup, messages);
             case "flyring-table" -> new FlyringTable(setup, messages);
             case "flyring-table-entry" -> new FlyringTable.Entries(setup, messages);
             case "chronicle-map" -> new ChronicleTable(setup, messages);

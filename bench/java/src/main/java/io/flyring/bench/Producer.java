@@ -2,7 +2,7 @@
 package io.flyring.bench;
 
 /** The role {@code stream}, sides a and a2. */
-final class Producer extends Role {
+class Producer extends Role {
     /**
      * The messages of a block: so many that the loop over blocks is compiled separately; a block begins with the first
      * tag.
@@ -33,6 +33,14 @@ final class Producer extends Role {
     String slice(boolean timed) {
         long count = count(Long.MAX_VALUE);
         long start = System.nanoTime();
+        send(count);
+        ran(count, System.nanoTime() - start);
+        contender.send(Messages.END);
+        contender.flush();
+        return "{\"kind\": \"mean\", \"count\": " + count + "}";
+    }
+
+    final void send(long count) {
         long sent = 0;
         for (; sent <= count - BLOCK; sent += BLOCK) {
             sendBlock();
@@ -40,10 +48,6 @@ final class Producer extends Role {
         for (; sent < count; sent++) {
             contender.send(firstTag + sent % Messages.TAGS);
         }
-        ran(count, System.nanoTime() - start);
-        contender.send(Messages.END);
-        contender.flush();
-        return "{\"kind\": \"mean\", \"count\": " + count + "}";
     }
 
     private static void sendBlock() {

@@ -51,6 +51,9 @@ abstract class Role extends Receiver {
         if (!setup.streaming()) {
             return setup.client() ? new Client(setup, contender) : new Server(setup, contender);
         }
+        if (setup.behind()) {
+            return setup.producer() ? new Appender(setup, contender) : new ReaderBehind(setup, contender);
+        }
         return setup.producer() ? new Producer(setup, contender)
             : setup.producers() > 1 ? new MergingConsumer(setup, contender) : new Consumer(setup, contender);
     }

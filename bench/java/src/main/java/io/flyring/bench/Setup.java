@@ -9,7 +9,7 @@ import java.util.Map;
 final class Setup {
     enum Side { A, B, A2, B2 }
 
-    enum Scenario { RTT, SCHEDULE, STREAM, IDLE, JOBS, BURST, MAP }
+    enum Scenario { RTT, SCHEDULE, STREAM, IDLE, JOBS, BURST, MAP, APPEND, REPLAY }
 
     String contender = "";
     Side side = Side.A;
@@ -72,6 +72,11 @@ final class Setup {
         return option("limit", streaming() ? 256 : 1);
     }
 
+    /** Whether the reader begins when all of a slice is sent; which side's time counts is the driver's business. */
+    boolean behind() {
+        return scenario == Scenario.APPEND || scenario == Scenario.REPLAY;
+    }
+
     boolean client() {
         return side == Side.A;
     }
@@ -104,6 +109,11 @@ final class Setup {
 
     int producers() {
         return option("producers", 1);
+    }
+
+    /** The path of a file that is kept: in the sides' folder, or in that of the option {@code files}. */
+    String file(String name) {
+        return Path.of(option("files", dir), name).toString();
     }
 
     Path path(String name) {

@@ -7,14 +7,14 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * The page {@code words} in the sides' folder (bench/PEER.md, jobs and burst): 64-bit words, each in a cache line. Does
+ * The page {@code words} in the sides' folder (bench/PEER.md, jobs, burst and append): 64-bit words, each in a cache line. Does
  * not use Agrona, because its buffers need a JVM flag.
  */
 final class Words {
     /** The number of messages sent, of all slices. */
     static final int SENT = 0;
 
-    /** The number of slices with all jobs sent. */
+    /** The number of slices all of whose messages or jobs were sent. */
     static final int SLICES = 1;
 
     /** Word FIRST + k: the number of messages that consumer k is done with. */
