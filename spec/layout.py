@@ -128,9 +128,16 @@ def cpp_type(value: Value) -> str:
                 return name
     if value.table == "counter_metadata" and value.key.startswith("state_"):
         return "int32_t"
-    if (value.table, value.key) in {("table", "removed"), ("journal", "type_check"), ("journal", "type_cut")}:
+    if (value.table, value.key) in {
+        ("table", "removed"),
+        ("journal", "type_check"),
+        ("journal", "type_cut"),
+    }:
         return "int32_t"
-    if (value.table, value.key) in {("journal", "sync_never"), ("journal", "sync_each")}:
+    if (value.table, value.key) in {
+        ("journal", "sync_never"),
+        ("journal", "sync_each"),
+    }:
         return "int64_t"
     if value.table == "reply" and value.key.startswith(("status_", "flag_")):
         return "int32_t"
@@ -150,7 +157,12 @@ def cpp() -> str:
         "// Every constant and byte offset of the channel file.",
         "namespace flyring::layout {",
     ]
-    numbers = {v.name for values in tables().values() for v in values if not isinstance(v.value, str)}
+    numbers = {
+        v.name
+        for values in tables().values()
+        for v in values
+        if not isinstance(v.value, str)
+    }
     for table, values in tables().items():
         lines += ["", f"// [{table}]"]
         for value in values:
@@ -232,12 +244,15 @@ def python() -> str:
     )
     for table, values in tables().items():
         fields = [value for value in values if value.type is not None]
-        if fields:
+        rows = [
+            f'("{f.key}", {f.value}, "{f.type}", {f.count}, {f.stride}),'
+            for f in fields
+        ]
+        if len(rows) == 1:  # in one line, as ruff formats it
+            lines.append(f'    "{table}": ({rows[0]}),')
+        elif rows:
             lines.append(f'    "{table}": (')
-            for f in fields:
-                lines.append(
-                    f'        ("{f.key}", {f.value}, "{f.type}", {f.count}, {f.stride}),'
-                )
+            lines += [f"        {row}" for row in rows]
             lines.append("    ),")
     return "\n".join([*lines, "}", ""])
 

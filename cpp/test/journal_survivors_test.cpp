@@ -188,6 +188,36 @@ TEST_F(JournalSurvivors, killed_at_any_moment_what_append_returned_is_there) {
     EXPECT_EQ(read_all(reader), last);
 }
 
+TEST_F(JournalSurvivors, a_stopped_writer_keeps_its_slot_until_it_is_killed) {
+    Journal journal = Journal::create("j", options());
+    support::Child child([&](const support::Child::Ready& ready) {
+        Journal own = Journal::open("j");
+        JournalWriter writer = own.writer("stopped");
+        append(writer, 0, 100);
+        ready();
+        for (;;) ::pause();
+        return false;
+    });
+    child.wait_until_ready();
+    child.signal(SIGSTOP);
+    try {
+        journal.writer("", false, 1, 20ms);
+        FAIL();
+    } catch (const flyring::NoFreeSlot& error) {
+        EXPECT_EQ(error.owners().at(0).name, "stopped");
+        EXPECT_EQ(error.owners().at(0).pid, child.pid());
+        EXPECT_NE(std::string(error.what()).find("journal " + journal.path()), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(code_of([&] { journal.push("x", 20ms); }), "no-free-slot");
+    EXPECT_TRUE(journal.stats().writing);
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(read_all(reader), 100);  // it holds no reader back
+    child.kill();
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 100, 10);
+    EXPECT_EQ(read_all(reader), 10);
+}
+
 TEST_F(JournalSurvivors, a_forked_child_has_no_journal) {
     Journal journal = Journal::create("j", options());
     JournalWriter writer = journal.writer();

@@ -254,6 +254,27 @@ TEST_F(JournalVerbs, claims_are_committed_aborted_or_dropped) {
     EXPECT_EQ(journals::writer(journal).number(), 3);
 }
 
+TEST_F(JournalVerbs, a_close_with_an_open_claim_syncs_what_was_appended) {
+    Journal journal = Journal::create("j", options());
+    for (const bool all : {false, true}) {
+        JournalWriter writer = journals::writer(journal);
+        append(writer, writer.number(), 3);
+        flyring::JournalClaim claim = writer.claim(100);
+        if (all) {
+            journal.close();
+            journal = Journal::open("j");
+        } else {
+            writer.close();
+        }
+        EXPECT_EQ(code_of([&] { claim.commit(); }), "closed");
+        const flyring::JournalStats stats = journal.stats();
+        EXPECT_EQ(stats.synced, stats.published - 64);
+        EXPECT_EQ(stats.unsynced_since, 0);
+        JournalReader reader = journal.reader();
+        EXPECT_EQ(read_all(reader), all ? 6 : 3);
+    }
+}
+
 TEST_F(JournalVerbs, batches_are_of_any_length) {
     Journal journal = Journal::create("j", options());
     JournalWriter writer = journals::writer(journal);
@@ -319,6 +340,37 @@ TEST_F(JournalVerbs, no_space_changes_nothing_and_it_goes_on_when_there_is_room)
     EXPECT_EQ(writer.number(), count + 2);
     JournalReader reader = journal.reader();
     EXPECT_EQ(reader.poll([](const JournalMessage&) {}, 1000), count + 2);
+}
+
+TEST_F(JournalVerbs, errors_come_in_their_order) {
+    Journal journal = Journal::create("j", options());
+    flyring::OpenJournalOptions opening;
+    opening.read_only = true;
+    Journal reading = Journal::open("j", opening);
+    for (const bool closed : {false, true}) {
+        const std::string first = closed ? "closed" : "invalid-argument";
+        const std::string second = closed ? "closed" : "access-denied";
+        EXPECT_EQ(code_of([&] { reading.writer("a b"); }), first);
+        EXPECT_EQ(code_of([&] { reading.writer("", true, 0); }), first);
+        EXPECT_EQ(code_of([&] { reading.writer("", true, 17); }), first);
+        EXPECT_EQ(code_of([&] { reading.writer("", true, 1, -1ns); }), first);
+        EXPECT_EQ(code_of([&] { reading.consumer(""); }), first);
+        EXPECT_EQ(code_of([&] { reading.forget("a b"); }), first);
+        EXPECT_EQ(code_of([&] { reading.trim(JournalTrim::position(-1)); }), first);
+        EXPECT_EQ(code_of([&] { reading.push(bytes("x"), 0); }), first);
+        flyring::JournalChange wrong;
+        wrong.max_age = -1ns;
+        EXPECT_EQ(code_of([&] { reading.change(wrong); }), first);
+        EXPECT_EQ(code_of([&] { reading.writer(); }), second);
+        EXPECT_EQ(code_of([&] { reading.consumer("c"); }), second);
+        EXPECT_EQ(code_of([&] { reading.forget("c"); }), second);
+        EXPECT_EQ(code_of([&] { reading.trim(JournalTrim::consumed()); }), second);
+        EXPECT_EQ(code_of([&] { reading.push("x"); }), second);
+        EXPECT_EQ(code_of([&] { reading.change({}); }), second);
+        if (!closed) reading.close();
+    }
+    JournalWriter writer = journals::writer(journal);
+    EXPECT_EQ(code_of([&] { journal.push("x"); }), "busy");  // it would wait for this object's own writer
 }
 
 TEST_F(JournalVerbs, stats_tell_what_is_there) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <fstream>
+
 #include "journals.hpp"
 
 // Removing what is not needed any more (spec/journal.md 8).
@@ -48,7 +51,7 @@ TEST_F(JournalTrims, only_whole_segments_that_are_synced_and_consumed_go) {
 
 TEST_F(JournalTrims, by_position_time_and_size) {
     Journal journal = filled();
-    EXPECT_EQ(code_of([&] { journal.trim(JournalTrim::position(5)); }), "invalid-argument");
+    EXPECT_EQ(code_of([&] { journal.trim(JournalTrim::position(-5)); }), "invalid-argument");
     journal.trim(JournalTrim::position(smallest + 6400));
     EXPECT_EQ(segments().front(), smallest);
     journal.trim(JournalTrim::before(200));
@@ -107,6 +110,89 @@ TEST_F(JournalTrims, what_was_lost_while_a_consumer_was_away_is_counted_once) {
     }
     JournalConsumer consumer = journal.consumer("c");
     EXPECT_EQ(consumer.lost(), lost);
+}
+
+TEST_F(JournalTrims, what_a_killed_trim_left_goes_with_the_next_one) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    while (writer.position() < 3 * smallest) append(writer, writer.number(), 1);
+    writer.sync();
+    const std::vector<std::byte> first = support::read_file(segment_file(0));
+    EXPECT_EQ(journal.trim(JournalTrim::position(smallest)), smallest + 4096);
+    EXPECT_EQ(journal.trim(JournalTrim::position(smallest)), 0);
+    support::write_file(segment_file(0), first);  // as if the kill had come before the unlink
+    EXPECT_EQ(journal.trim(JournalTrim::position(smallest)), smallest + 4096);
+    EXPECT_FALSE(std::filesystem::exists(segment_file(0)));
+    EXPECT_EQ(code_of([&] { journal.trim(JournalTrim::position(-1)); }), "invalid-argument");
+    EXPECT_EQ(journal.trim(JournalTrim::position(2 * smallest + 1)), smallest + 4096);
+}
+
+TEST_F(JournalTrims, a_reader_goes_over_five_rolls_while_a_trim_removes_what_it_has_read) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    JournalReader reader = journal.reader();
+    JournalReader behind = journal.reader();
+    EXPECT_FALSE(behind.take());
+    for (std::int64_t roll = 1; roll <= 5; ++roll) {
+        while (writer.position() < roll * smallest + 1000) append(writer, writer.number(), 1);
+        EXPECT_EQ(reader.number() + read_all(reader), writer.number());
+        writer.sync();
+        journal.trim(JournalTrim::position(reader.position()));
+        EXPECT_EQ(journal.stats().trimmed, roll * smallest);
+    }
+    EXPECT_EQ(reader.lost(), 0);
+    EXPECT_EQ(writer.unprepared(), 5);  // without a helper
+    const std::int64_t read = read_all(behind);
+    EXPECT_EQ(behind.lost() + read, writer.number());
+    EXPECT_GT(behind.lost(), 0);
+    EXPECT_GT(read, 0);
+}
+
+/// What a process has that could grow with a journal.
+struct Use {
+    std::int64_t descriptors = 0;
+    std::int64_t mappings = 0;   // of segments
+    std::int64_t anonymous = 0;  // KiB of memory
+};
+Use use_now() {
+    Use use;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) use.descriptors += entry.exists();
+    std::string line;
+    for (std::ifstream maps("/proc/self/maps"); std::getline(maps, line);) {
+        use.mappings += line.find(".seg") != std::string::npos;
+    }
+    for (std::ifstream status("/proc/self/status"); std::getline(status, line);) {
+        if (line.rfind("RssAnon:", 0) == 0) use.anonymous = std::atoll(line.c_str() + 8);
+    }
+    return use;
+}
+
+/// FLYRING_LONG_JOURNAL: how many bytes, for the nightly run (./dev journals).
+TEST_F(JournalTrims, a_long_run_keeps_memory_descriptors_and_mappings_flat) {
+    const char* const wanted = std::getenv("FLYRING_LONG_JOURNAL");
+    const std::int64_t bytes = wanted != nullptr ? std::atoll(wanted) : 256 << 20;
+    constexpr std::int64_t segment = 64 << 20;
+    flyring::JournalOptions made = options(segment);
+    made.max_size = 2 * segment;
+    Journal journal = Journal::create("j", made);
+    JournalWriter writer = journal.writer();
+    JournalReader reader = journal.reader();
+    const std::string payload(1 << 20, 'x');
+    std::optional<Use> first;
+    while (writer.position() < bytes) {
+        writer.append(payload);
+        while (reader.poll([](const JournalMessage&) {}) > 0) {
+        }
+        if (!first && writer.position() > segment + segment / 2) first = use_now();
+    }
+    EXPECT_EQ(reader.number(), writer.number());
+    EXPECT_EQ(reader.lost(), 0);
+    for (int i = 0; i < 5000 && journal.stats().bytes > 2 * (segment + 4096); ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_LE(journal.stats().bytes, 2 * (segment + 4096));
+    const Use last = use_now();
+    EXPECT_LE(last.descriptors, first->descriptors + 2);
+    EXPECT_LE(last.mappings, 4);  // the writer's, the next one, one that is being unmapped, the reader's
+    EXPECT_LE(last.anonymous, first->anonymous + 8192);
 }
 
 TEST_F(JournalTrims, trim_consumed_frees_the_disk_behind_a_deque) {

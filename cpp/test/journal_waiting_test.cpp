@@ -86,6 +86,60 @@ TEST_F(JournalWaiting, a_reader_of_another_boot_sleeps_until_the_recovery) {
     EXPECT_EQ(reader.cuts(), 1);
 }
 
+TEST_F(JournalWaiting, a_wait_set_has_readers_and_consumers) {
+    Journal journal = Journal::create("j", options());
+    flyring::Channel channel = flyring::Channel::create("c", support::broadcast(1, 1));
+    JournalWriter writer = journals::writer(journal);
+    JournalReader reader = journal.reader();
+    JournalConsumer consumer = journal.consumer("c");
+    flyring::Subscriber subscriber = channel.subscriber();
+    flyring::WaitSet set;
+    set.add(reader);
+    set.add(consumer);
+    set.add(subscriber);
+    EXPECT_EQ(code_of([&] { set.add(reader); }), "invalid-argument");
+    EXPECT_FALSE(reader.take());  // it goes behind the first check
+    EXPECT_FALSE(consumer.take());
+    EXPECT_TRUE(set.wait(3ms).empty());
+    using Members = std::vector<flyring::WaitSet::Member>;
+    for (int round = 0; round < 50; ++round) {
+        std::atomic<std::int64_t> sent{0};
+        std::thread other([&] {
+            std::this_thread::sleep_for(1ms);
+            sent = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+            append(writer, round, 1);
+        });
+        EXPECT_FALSE(set.wait(10s).empty());
+        const std::int64_t now = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+        other.join();
+        EXPECT_LT(now - sent, 90'000'000) << "it was not woken";
+        EXPECT_EQ(set.wait(0ns), (Members{&reader, &consumer}));
+        EXPECT_EQ(reader.poll([](const JournalMessage&) {}, 1), 1);
+        EXPECT_EQ(set.wait(0ns), (Members{&consumer}));
+        EXPECT_TRUE(consumer.pop());
+        EXPECT_TRUE(set.wait(0ns).empty());
+    }
+    // Cold, message by message: it is ready as long as there is one.
+    append(writer, 50, 400);
+    set.remove(consumer);
+    int read = 0;
+    while (!set.wait(0ns).empty()) {
+        read += reader.poll([](const JournalMessage&) {}, 1);
+        ASSERT_LE(read, 400);
+    }
+    EXPECT_EQ(read, 400);
+    // A close by another thread ends the wait.
+    std::thread other([&] {
+        std::this_thread::sleep_for(5ms);
+        reader.close();
+    });
+    EXPECT_EQ(set.wait(10s), (Members{&reader}));
+    other.join();
+    EXPECT_EQ(code_of([&] { reader.take(); }), "closed");
+    set.remove(reader);
+    EXPECT_EQ(code_of([&] { set.remove(reader); }), "invalid-argument");
+}
+
 TEST_F(JournalWaiting, many_readers_follow_a_fast_writer) {
     Journal journal = Journal::create("j", options(1 << 18));
     constexpr std::int64_t count = 100'000;

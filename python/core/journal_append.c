@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define SECOND_NS INT64_C(1000000000)
+#define TIME_NOW INT64_MIN /* no time was given */
 #define PIECE INT64_C(4096) /* the crc is computed in pieces of so many bytes, while they are in the cache */
 
 /* Whether the writer can be used */
@@ -282,9 +283,9 @@ static bool parse_time(PyObject *object, int64_t *time)
     *time = PyLong_AsLongLong(object);
     if (*time == -1 && PyErr_Occurred())
         return false;
-    if (*time <= 0)
-        raise_error("InvalidArgumentError", "(ss)", "time", "must be ns since 1970, above 0");
-    return *time > 0;
+    if (*time < 0)
+        raise_error("InvalidArgumentError", "(ss)", "time", "must be ns since 1970, 0 or more");
+    return *time >= 0;
 }
 
 /* Copy a large payload without the GIL. False with an exception: closed or lost meanwhile; readers do not see it. */
@@ -317,7 +318,7 @@ static PyObject *append_bytes(JournalWriter *self, const void *bytes, int64_t le
                  (self->end & self->mask) + n > self->size - JOURNAL_UNIT) &&
         !journal_reserve(self, n))
         return NULL;
-    if (LIKELY(time == 0))
+    if (LIKELY(time == TIME_NOW))
         time = clock = journal_clock(self);
     journal_announce(self, n);
     uint8_t *record = journal_record_at_end(self);
@@ -339,7 +340,7 @@ PyObject *journal_append(JournalWriter *self, PyObject *const *args, Py_ssize_t 
     static const signature expected = {parameters, 3, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
     int32_t type = self->default_type;
-    int64_t time = 0;
+    int64_t time = TIME_NOW;
     if (LIKELY(n == 1 && names == NULL)) {
         values[0] = args[0];
     } else {
@@ -430,7 +431,7 @@ static void write_batch(JournalWriter *self, const given *all, Py_ssize_t count,
 static bool append_all(JournalWriter *self, const given *all, Py_ssize_t count, int64_t time)
 {
     int64_t clock = 0;
-    if (time == 0)
+    if (time == TIME_NOW)
         time = clock = journal_clock(self);
     bool fine = true;
     Py_ssize_t done = 0;
@@ -469,7 +470,7 @@ PyObject *journal_append_many(JournalWriter *self, PyObject *const *args, Py_ssi
     static const signature expected = {parameters, 3, 1};
     PyObject *values[3] = {NULL, NULL, NULL};
     int32_t type = self->default_type;
-    int64_t time = 0;
+    int64_t time = TIME_NOW;
     if (!parse_arguments(&expected, args, n, names, values) ||
         (values[1] != NULL && (type = parse_type(values[1])) == 0) || !parse_time(values[2], &time))
         return journal_refuse(self);

@@ -33,7 +33,7 @@ static COLD int is_corrupt(JournalReader *self, const char *reason, int64_t valu
 {
     char text[160];
     PyOS_snprintf(text, sizeof text, reason, (long long)value);
-    raise_error("CorruptJournalError", "(Ls)", (long long)self->cursor, text);
+    raise_error("CorruptJournalError", "(OLs)", self->base.data->path, (long long)self->cursor, text);
     return -1;
 }
 

@@ -14,6 +14,7 @@ import pytest
 
 from flyring import (
     AccessDeniedError,
+    BusyError,
     ChannelDiffersError,
     ChannelExistsError,
     ClosedError,
@@ -304,7 +305,7 @@ def test_append_errors(writer: JournalWriter) -> None:
         with pytest.raises(InvalidArgumentError):
             writer.append(b"", kind)
     with pytest.raises(InvalidArgumentError):
-        writer.append(b"", time=0)
+        writer.append(b"", time=-1)
     with pytest.raises(TypeError):
         writer.append(5)  # type: ignore[arg-type]
     assert writer.position == 64
@@ -417,8 +418,10 @@ def test_one_writer(journal: Journal, writer: JournalWriter) -> None:
     with pytest.raises(NoFreeSlotError) as error:
         journal.writer("other", timeout=0.02)
     assert error.value.kind == "writer" and error.value.owners[0].name == "w"
-    with pytest.raises(NoFreeSlotError):
-        journal.push(b"x", timeout=0)
+    with pytest.raises(BusyError, match="this very object"):
+        journal.push(b"x")
+    with Journal.open(journal.path) as other, pytest.raises(NoFreeSlotError):
+        other.push(b"x", timeout=0)
     writer.close()
     with journal.writer() as second:
         assert second.epoch == writer.epoch + 1
@@ -429,6 +432,34 @@ def test_slot_lost(journal: Journal, writer: JournalWriter) -> None:
     with pytest.raises(SlotLostError):
         writer.append(b"x")
     writer.close()
+
+
+def test_errors_in_their_order(journal: Journal) -> None:
+    reading = Journal.open(journal.path, read_only=True)
+    for first, second in ((InvalidArgumentError, AccessDeniedError), (ClosedError, ClosedError)):
+        wrong: list[Any] = [
+            lambda: reading.writer("a b"),
+            lambda: reading.writer(ahead=0),
+            lambda: reading.writer(ahead=17),
+            lambda: reading.writer(timeout=-1),
+            lambda: reading.consumer(""),
+            lambda: reading.forget("a b"),
+            lambda: reading.trim(position=-1),
+            lambda: reading.push(b"x", 0),
+            lambda: reading.change(max_age=-1),
+        ]
+        right: list[Any] = [
+            reading.writer,
+            lambda: reading.consumer("c"),
+            lambda: reading.forget("c"),
+            lambda: reading.trim(consumed=True),
+            lambda: reading.push(b"x"),
+            lambda: reading.change(max_size=1),
+        ]
+        for call, error in [(call, first) for call in wrong] + [(call, second) for call in right]:
+            with pytest.raises(error):
+                call()
+        reading.close()
 
 
 def test_push(journal: Journal) -> None:

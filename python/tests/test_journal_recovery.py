@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,23 @@ def test_failed_sync_of_another_process(monkeypatch: pytest.MonkeyPatch, folder:
             writer.append(b"y")
         writer.close()
         assert not make_durable(other._files)  # never tried again
+
+
+def test_failed_sync_of_the_helper(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    disk = Disk(monkeypatch, folder / "j.journal")
+    with made(sync=0.001) as journal:
+        writer = journal.writer()
+        disk.fail_at = 0
+        with pytest.raises(IoError) as error:
+            for _ in range(2000):
+                writer.append(b"x")
+                time.sleep(0.001)
+        assert error.value.errno == 5
+        disk.fail_at = None
+        with pytest.raises(IoError) as error:
+            writer.append(b"x")
+        assert error.value.errno == 5
+        writer.close()
 
 
 def test_pages_dropped_after_a_failed_sync(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

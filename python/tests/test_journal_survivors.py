@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
 import struct
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from itertools import chain
 import pytest
 
 from conftest import Child
-from flyring import CorruptJournalError, Journal, layout
+from flyring import CorruptJournalError, Journal, NoFreeSlotError, layout
 from flyring._core import JournalWalk
 from flyring.journal_segment import prepare
 from journals import DyingWriter, Folder, Z, made, payloads, read_all
@@ -244,6 +246,30 @@ def test_sigkill(helper: bool, child: Callable[..., Child]) -> None:
         assert found[:-1] == [*range(len(found) - 1)] and len(found) > 100
         assert len(read_all(journal)) == len(found)
         assert len(Folder(journal.path).messages()) == len(found)
+
+
+def test_stopped_writer_keeps_its_slot(child: Callable[..., Child]) -> None:
+    with made(segment_size=Z) as journal, journal.reader() as reader:
+        one = child(CHILD.format(helper=True))
+        assert one.line() == "ready"
+        while journal.stats().messages < 100:
+            time.sleep(0.001)
+        os.kill(one.process.pid, signal.SIGSTOP)
+        time.sleep(0.02)
+        messages = journal.stats().messages
+        with pytest.raises(NoFreeSlotError) as error:
+            journal.writer(timeout=0.02)
+        assert error.value.owners[0].pid == one.process.pid
+        with pytest.raises(NoFreeSlotError):
+            journal.push(b"x", timeout=0.02)
+        assert journal.stats().writing
+        while reader.poll(lambda message: None):  # it holds no reader back
+            pass
+        assert reader.number >= messages
+        one.kill()
+        with journal.writer(helper=False) as writer:
+            writer.append(b"x")
+            assert writer.number > messages
 
 
 def test_walk_of_the_core() -> None:

@@ -238,6 +238,82 @@ def test_trim_is_bounded_by_gates_and_synced(journal: Journal) -> None:
         assert other.trim(consumed=True) == 0  # and there is no consumer
 
 
+def test_what_a_killed_trim_left(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    oldest = Path(journal.path) / f"{0:019d}.seg"
+    with journal.writer(helper=False) as writer:
+        while writer.position < 3 * Z:
+            writer.append(bytes(1000))
+        writer.sync()
+        data = oldest.read_bytes()
+        assert journal.trim(position=Z) == Z + 4096
+        assert journal.trim(position=Z) == 0
+        oldest.write_bytes(data)  # as if the kill had come before the unlink
+        there: list[bool] = []
+        real = os.fdatasync
+
+        def sync(fd: int) -> None:
+            there.append(oldest.exists())
+            real(fd)
+
+        monkeypatch.setattr(os, "fdatasync", sync)
+        assert journal.trim(position=Z) == Z + 4096
+        assert there == [True] and not oldest.exists()  # the control file is synced before it goes
+        assert journal.trim(position=2 * Z + 1) == Z + 4096
+
+
+def test_reader_goes_over_five_rolls_while_a_trim_removes(journal: Journal) -> None:
+    with journal.writer(helper=False) as writer, journal.reader() as reader, journal.reader() as behind:
+        assert behind.take() is None
+        for roll in range(1, 6):
+            while writer.position < roll * Z + 1000:
+                writer.append(bytes(1000))
+            while reader.poll(lambda message: None):
+                pass
+            assert reader.number == writer.number
+            writer.sync()
+            journal.trim(position=reader.position)
+            assert journal.stats().trimmed == roll * Z
+        assert reader.lost == 0
+        assert writer.unprepared == 5  # without a helper
+        seen: list[int] = []
+        while behind.poll(lambda message: seen.append(message.number)):
+            pass
+        assert behind.lost + len(seen) == writer.number and behind.lost and seen
+
+
+def use() -> tuple[int, int, int]:
+    """Open descriptors, mappings of segments, and KiB of memory of this process."""
+    status = Path("/proc/self/status").read_text()
+    anonymous = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:"))
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return len(os.listdir("/proc/self/fd")), sum(".seg" in line for line in maps), anonymous
+
+
+def test_long_run_keeps_memory_descriptors_and_mappings_flat() -> None:
+    """FLYRING_LONG_JOURNAL: how many bytes, for the nightly run (./dev journals)."""
+    end, large = int(os.environ.get("FLYRING_LONG_JOURNAL", 256 << 20)), 64 << 20
+    first = None
+    with (
+        made(segment_size=large, max_size=2 * large) as journal,
+        journal.writer() as writer,
+        journal.reader() as reader,
+    ):
+        payload = bytes(1 << 20)
+        while writer.position < end:
+            writer.append(payload)
+            while reader.poll(lambda message: None):
+                pass
+            if first is None and writer.position > large + large // 2:
+                first = use()
+        assert reader.number == writer.number and reader.lost == 0
+        eventually(lambda: journal.stats().bytes <= 2 * (large + 4096))
+        last = use()
+        assert first is not None
+        assert last[0] <= first[0] + 2
+        assert last[1] <= 4
+        assert last[2] <= first[2] + 8192
+
+
 def test_trim_by_time_and_size(journal: Journal) -> None:
     filled(journal)
     journal.trim(before=1000 + 1200)

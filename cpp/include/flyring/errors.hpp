@@ -430,7 +430,7 @@ class NoFreeSlot : public FlyringError {
   public:
     NoFreeSlot(const std::string& path, std::string kind, std::uint32_t slots, std::vector<SlotOwner> owners,
                const std::string& reason)
-        : FlyringError("no-free-slot", "channel " + path + ": " + reason),
+        : FlyringError("no-free-slot", (is_journal(path) ? "journal " : "channel ") + path + ": " + reason),
           kind_(std::move(kind)),
           slots_(slots),
           owners_(std::move(owners)) {}
@@ -442,6 +442,11 @@ class NoFreeSlot : public FlyringError {
     const std::vector<SlotOwner>& owners() const noexcept { return owners_; }
 
   private:
+    static bool is_journal(const std::string& path) {
+        constexpr std::string_view ending = ".journal";
+        return path.size() > ending.size() && path.compare(path.size() - ending.size(), ending.size(), ending) == 0;
+    }
+
     std::string kind_;
     std::uint32_t slots_;
     std::vector<SlotOwner> owners_;

@@ -119,14 +119,19 @@ class Journal {
     void forget(const std::string& name) { detail::forget_consumer(*state_, name); }
     /// Removes whole segments, never what a consumer still needs, and returns the bytes that became free.
     std::uint64_t trim(const JournalTrim& what) {
+        state_->check_open();
+        if (what.kind() == JournalTrim::Kind::position && what.value() < 0) {
+            throw InvalidArgument("position", std::to_string(what.value()) + " is below 0");
+        }
         state_->check_writable();
+        file().check_linked();
         state_->check_whole();
         const std::int64_t limit = detail::TrimLimits(file()).of(what);
         const detail::Fd description =
             state_->with_lock([&] { return detail::open_description(file().fd, file().control); });
         return detail::trim_journal(file(), description, limit, true);
     }
-    /// Changes options of the journal, for all processes.
+    /// Changes options of the journal, for all processes; they are durable when it returns.
     void change(const JournalChange& change) {
         state_->check_open();
         JournalOptions options;
@@ -142,6 +147,7 @@ class Journal {
         if (change.max_age) detail::store_relaxed(file().max_age(), std::int64_t{change.max_age->count()});
         if (change.max_size) detail::store_relaxed(file().max_size(), static_cast<std::int64_t>(*change.max_size));
         if (change.trim_consumed) detail::store_relaxed(file().trim_consumed(), std::int32_t{*change.trim_consumed});
+        file().sync_control();
         detail::wake_all(file().work());
     }
     /// Takes no lock and stores nothing; also of a journal that needs recovery.

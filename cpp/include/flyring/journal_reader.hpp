@@ -14,6 +14,8 @@
 
 namespace flyring {
 
+class WaitSet;
+
 /// What a reader and a consumer have in common.
 template <typename Core>
 class JournalReading {
@@ -57,6 +59,7 @@ class JournalReading {
     void close() { core_->close_checked(); }
 
   protected:
+    friend class WaitSet;
     explicit JournalReading(std::unique_ptr<Core> core) noexcept : core_(std::move(core)) {}
 
     std::unique_ptr<Core> core_;

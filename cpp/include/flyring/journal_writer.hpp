@@ -128,6 +128,9 @@ class JournalWriter {
     const std::string& name() const noexcept { return core_->name(); }
     /// The slot's epoch: it tells this writer from all others.
     std::int64_t epoch() const noexcept { return core_->epoch(); }
+    /// How many segments this writer had to make itself, because none was ready when it needed one: each took it
+    /// milliseconds. A larger `ahead` makes them fewer.
+    std::int64_t unprepared() const noexcept { return core_->unprepared(); }
     /// The largest payload, in bytes.
     std::size_t max_message_length() const noexcept { return core_->max_length(); }
     /// What this writer had to mend when it was made; empty if nothing.

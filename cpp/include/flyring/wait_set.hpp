@@ -20,6 +20,7 @@
 #include "flyring/detail/wait_for.hpp"
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
+#include "flyring/journal_reader.hpp"
 #include "flyring/lossy_subscriber.hpp"
 #include "flyring/publisher.hpp"
 #include "flyring/server.hpp"
@@ -28,11 +29,12 @@
 
 namespace flyring {
 
-/// A set of objects of one or several channels that one thread waits for (spec/channel.md 6.16). Each member must stay
-/// alive, and at its address, until it is removed. Not thread-safe, except wake().
+/// A set of objects of one or several channels and journals that one thread waits for (spec/channel.md 6.16). Each
+/// member must stay alive, and at its address, until it is removed. Not thread-safe, except wake().
 class WaitSet {
   public:
-    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*, Worker*, Server*, Client*>;
+    using Member = std::variant<Subscriber*, LossySubscriber*, Publisher*, Worker*, Server*, Client*, JournalReader*,
+                                JournalConsumer*>;
 
     WaitSet() = default;
     WaitSet(const WaitSet&) = delete;
@@ -50,6 +52,8 @@ class WaitSet {
     void add(Server& server) { add(&server, *server.core_); }
     /// Ready when a reply may be there, a call's time-out has passed, or the server is gone.
     void add(Client& client) { add(&client, *client.core_); }
+    void add(JournalReader& reader) { add(&reader, *reader.core_); }
+    void add(JournalConsumer& consumer) { add(&consumer, *consumer.core_); }
 
     /// Removes a member. Throws InvalidArgument if it is not in the set.
     void remove(Subscriber& subscriber) { remove(*subscriber.core_); }
@@ -58,6 +62,8 @@ class WaitSet {
     void remove(Worker& worker) { remove(*worker.core_); }
     void remove(Server& server) { remove(*server.core_); }
     void remove(Client& client) { remove(*client.core_); }
+    void remove(JournalReader& reader) { remove(*reader.core_); }
+    void remove(JournalConsumer& consumer) { remove(*consumer.core_); }
 
     std::size_t size() const noexcept { return entries_.size(); }
 
@@ -85,16 +91,32 @@ class WaitSet {
   private:
     struct Entry {
         Member object;
-        detail::Member* member;
+        detail::Member* member;              // of a channel; or null, and
+        detail::JournalReaderCore* journal;  // of a journal
+
+        bool is(const void* core) const noexcept { return core == member || core == journal; }
+        detail::WaitingWords words() const noexcept {
+            return journal != nullptr ? journal->state().file.data() : member->words();
+        }
+        std::uint32_t mask() const noexcept { return journal != nullptr ? detail::waiting_bit(0) : member->mask(); }
+        bool is_ready() const noexcept { return journal != nullptr ? journal->is_ready_in_set() : member->is_ready(); }
+        std::int64_t cap(std::int64_t waited) const noexcept {
+            return journal != nullptr ? journal->cap() : member->cap(waited);
+        }
+        bool read_only() const noexcept {
+            return journal != nullptr ? journal->state().file.read_only : member->state().file.read_only;
+        }
+        std::int32_t successor() const noexcept {
+            return detail::load_relaxed(journal != nullptr ? journal->state().file.successor()
+                                                           : member->state().file.successor());
+        }
     };
-    /// The words that all members of one channel and direction sleep on.
+    /// The words that all members of one channel and direction, or of one journal, sleep on.
     struct Pair {
         detail::WaitingWords words;
         std::uint32_t mask;
-        detail::Member* one;         // any one of these members
+        Entry one;                   // any one of these members
         std::int32_t successor = 0;  // the channel's successor word when the set looked last
-
-        const detail::ChannelFile& file() const noexcept { return one->state().file; }
     };
     /// The kernel's struct futex_waitv.
     struct Waiter {
@@ -110,29 +132,30 @@ class WaitSet {
     static constexpr std::uint32_t is_u32 = 2;
     static constexpr std::uint32_t is_private = 128;
 
-    void add(Member object, detail::Member& member) {
-        if (find(member) != entries_.end()) throw InvalidArgument("member", "it is in the wait set already");
-        entries_.push_back({object, &member});
+    void add(Member object, detail::Member& member) { add({object, &member, nullptr}, &member); }
+    void add(Member object, detail::JournalReaderCore& core) { add({object, nullptr, &core}, &core); }
+    void add(const Entry& entry, const void* core) {
+        if (find(core) != entries_.end()) throw InvalidArgument("member", "it is in the wait set already");
+        entries_.push_back(entry);
         pair_up();
     }
-    void remove(detail::Member& member) {
-        const auto found = find(member);
+    void remove(const detail::Member& member) { remove_core(&member); }
+    void remove(const detail::JournalReaderCore& core) { remove_core(&core); }
+    void remove_core(const void* core) {
+        const auto found = find(core);
         if (found == entries_.end()) throw InvalidArgument("member", "it is not in the wait set");
         entries_.erase(found);
         pair_up();
     }
-    std::vector<Entry>::iterator find(const detail::Member& member) noexcept {
-        return std::find_if(entries_.begin(), entries_.end(),
-                            [&](const Entry& entry) { return entry.member == &member; });
+    std::vector<Entry>::iterator find(const void* core) noexcept {
+        return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.is(core); });
     }
     inline void pair_up();
 
     bool is_woken() const noexcept { return wakes_.load(std::memory_order_acquire) != seen_; }
     bool is_anything() const noexcept {
-        const auto ready = [](const Entry& entry) { return entry.member->is_ready(); };
-        const auto replaced = [](const Pair& pair) {
-            return detail::load_relaxed(pair.file().successor()) != pair.successor;
-        };
+        const auto ready = [](const Entry& entry) { return entry.is_ready(); };
+        const auto replaced = [](const Pair& pair) { return pair.one.successor() != pair.successor; };
         return is_woken() || std::any_of(entries_.begin(), entries_.end(), ready) ||
                std::any_of(pairs_.begin(), pairs_.end(), replaced);
     }
@@ -178,7 +201,7 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
     } pass_on{*this};
     for (bool first = true;; first = false) {
         for (const Entry& entry : entries_) {
-            if (entry.member->is_ready()) ready_.push_back(entry.object);
+            if (entry.is_ready()) ready_.push_back(entry.object);
         }
         if (ready_.empty() && !first) look_after();
         if (!ready_.empty()) return ready_;
@@ -199,13 +222,13 @@ inline const std::vector<WaitSet::Member>& WaitSet::wait(std::chrono::nanosecond
 void WaitSet::pair_up() {
     pairs_.clear();
     for (const Entry& entry : entries_) {
-        const detail::WaitingWords words = entry.member->words();
+        const detail::WaitingWords words = entry.words();
         const auto pair = std::find_if(pairs_.begin(), pairs_.end(),
                                        [&](const Pair& one) { return one.words.sequence == words.sequence; });
         if (pair == pairs_.end()) {
-            pairs_.push_back({words, entry.member->mask(), entry.member});
+            pairs_.push_back({words, entry.mask(), entry});
         } else {
-            pair->mask |= entry.member->mask();
+            pair->mask |= entry.mask();
         }
     }
     waiters_.reserve(pairs_.size() + 1);
@@ -222,7 +245,7 @@ void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
     }
     bool reached = true;  // every waker sees the bits or answers the membarrier
     for (const Pair& pair : pairs_) {
-        const bool writable = !pair.file().read_only;
+        const bool writable = !pair.one.read_only();
         if (writable) __atomic_fetch_or(pair.words.asleep, pair.mask, __ATOMIC_RELAXED);  // sleep 2
         reached = reached && writable;
     }
@@ -230,7 +253,7 @@ void WaitSet::sleep(std::int64_t start, std::int64_t deadline) {
     if (is_anything()) return;                                         // sleep 4
     const std::int64_t now = detail::clock_ns(CLOCK_MONOTONIC);
     std::int64_t cap = reached ? deadline : detail::short_cap;
-    for (const Entry& entry : entries_) cap = std::min(cap, entry.member->cap(now - start));  // sleep 5
+    for (const Entry& entry : entries_) cap = std::min(cap, entry.cap(now - start));  // sleep 5
     const timespec until = detail::time_of(std::min(deadline, detail::later(now, cap)));
     const auto count = static_cast<unsigned>(waiters_.size());
     if (::syscall(futex_waitv, waiters_.data(), count, 0U, &until, CLOCK_MONOTONIC) >= 0) return;  // sleep 6
@@ -258,8 +281,12 @@ void WaitSet::pass_on() noexcept {
 
 /// Lets each member do the work of a wait's cap, and adds the members that have something to report to the ready ones.
 void WaitSet::look_after() {
-    for (Pair& pair : pairs_) pair.successor = detail::load_relaxed(pair.file().successor());
+    for (Pair& pair : pairs_) pair.successor = pair.one.successor();
     for (const Entry& entry : entries_) {
+        if (entry.journal != nullptr) {
+            if (entry.journal->look_in_set()) ready_.push_back(entry.object);
+            continue;
+        }
         detail::Member& member = *entry.member;
         if (!member.begin_to_try()) continue;  // another thread closes it now
         struct End {

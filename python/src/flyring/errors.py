@@ -165,29 +165,31 @@ class CorruptTableError(FlyringError):
 
 
 class CorruptJournalError(FlyringError):
-    """A word or record of a journal is damaged (spec/journal.md 10). Carries ``position`` in bytes, and ``reason``."""
+    """A word or record of a journal is damaged (spec/journal.md 10). Carries ``path``, ``position`` in bytes, and
+    ``reason``."""
 
     code = "corrupt-journal"
 
-    def __init__(self, position: int, reason: str) -> None:
-        self.position, self.reason = position, reason
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        self.path, self.position, self.reason = path, position, reason
         super().__init__(
-            f"the journal is corrupt at position {position}: {reason}; read what is left, or copy it elsewhere"
+            f"the journal at {path} is corrupt at position {position}: {reason}; copy what a reader with "
+            "skip_damaged=True can read, and create it again"
         )
 
 
 class DamagedError(FlyringError):
     """Messages of a journal cannot be read: a segment is missing, or its bytes have changed (spec/journal.md 3.3).
-    Carries ``from_`` and ``to``, the positions between which they lay, in bytes, and ``messages``, how many they were
-    (-1: not known)."""
+    Carries ``path``, ``from_`` and ``to``, the positions between which they lay, in bytes, and ``messages``, how many
+    they were (-1: not known)."""
 
     code = "damaged"
 
-    def __init__(self, from_: int, to: int, messages: int) -> None:
-        self.from_, self.to, self.messages = from_, to, messages
-        many = "an unknown number of" if messages < 0 else str(messages)
+    def __init__(self, path: str, from_: int, to: int, messages: int) -> None:
+        self.path, self.from_, self.to, self.messages = path, from_, to, messages
+        many = "it is not known how many" if messages < 0 else str(messages)
         super().__init__(
-            f"{many} messages from position {from_} to {to} of the journal are damaged; a reader with "
+            f"the journal at {path} is damaged from position {from_} to {to}: {many} messages are lost; a reader with "
             "skip_damaged=True goes on behind them"
         )
 
@@ -322,20 +324,27 @@ class BusyError(FlyringError):
     """One of five causes. A wait for room in a queue would wait for a job that this thread has in hand: carries
     ``holder``, the thread's own worker. Or a client has as many calls under way as the service allows: carries
     ``outstanding``, their number, and ``holder`` is None. Or a table's cell changed all the time during a read, or a
-    change of a table would wait for this process's own TableWriter, or a process has the consumer of a journal that is
-    to be forgotten: then ``outstanding`` is 0, and ``holder`` is None.
+    change of a table or a push to a journal would wait for this process's own writer, or a process has the consumer of
+    a journal that is to be forgotten: then ``outstanding`` is 0, and ``holder`` is None.
     """
 
     code = "busy"
 
-    def __init__(self, holder: Holder | None, outstanding: int = 0, own_writer: bool = False, in_use: str = "") -> None:
+    def __init__(
+        self,
+        holder: Holder | None,
+        outstanding: int = 0,
+        own_writer: bool = False,
+        in_use: str = "",
+        what: str = "table",
+    ) -> None:
         self.holder, self.outstanding = holder, outstanding
         if in_use:
             super().__init__(f"{in_use}; close it there first")
             return
         if own_writer:
             super().__init__(
-                "this table has a writer open that was made from this very object, so the change would wait for it; "
+                f"this {what} has a writer open that was made from this very object, so the change would wait for it; "
                 "use that writer, or close it first"
             )
             return

@@ -14,6 +14,7 @@ from .attaching import attached, once_there, opened_or_created
 from .closing import Closing
 from .errors import (
     AccessDeniedError,
+    BusyError,
     ChannelDiffersError,
     ChannelReplacedError,
     ClosedError,
@@ -257,11 +258,13 @@ class Journal(Closing):
         Raises NoFreeSlotError (``kind`` is "writer"), which names the owner; AccessDeniedError if the journal is
         read-only; CorruptJournalError; NoSpaceError, IoError; InvalidArgumentError for a name that is not valid.
         """
-        self._check_writable()
+        self._check_open()
         check_name(name)
         if not isinstance(ahead, int) or not 1 <= ahead <= 16:
             raise InvalidArgumentError("ahead", f"{ahead!r} must be 1 to 16")
-        writer = JournalWriter(self, name, check_timeout(timeout), helper, ahead)
+        patience = check_timeout(timeout)
+        self._check_writable()
+        writer = JournalWriter(self, name, patience, helper, ahead)
         self._users.add(writer)
         return writer
 
@@ -301,11 +304,12 @@ class Journal(Closing):
         InvalidArgumentError; AccessDeniedError; NeedsRecoveryError after a power loss, until a writer has recovered the
         journal; CorruptJournalError, DamagedError, IoError.
         """
-        self._check_writable()
+        self._check_open()
         if not name:
             raise InvalidArgumentError("name", "a consumer needs a name, by which it goes on")
         check_name(name)
         check_wait(wait)
+        self._check_writable()
         consumer = JournalConsumer(self, name, start, skip_damaged, wait)
         self._users.add(consumer)
         return consumer
@@ -316,10 +320,17 @@ class Journal(Closing):
         """Appends one message, for which it takes the place of the writer; waits up to ``timeout`` seconds (None: no
         limit) until that is free. Returns the message's position.
 
-        Raises NoFreeSlotError at the time-out, and the errors of ``writer`` and ``append``.
+        Raises BusyError while this object has a writer open, for which the push would wait; NoFreeSlotError at the
+        time-out; and the errors of ``writer`` and ``append``.
         """
+        self._check_open()
+        if type is not None and (not isinstance(type, int) or not 1 <= type < 2**31):
+            raise InvalidArgumentError("type", f"{type!r} must be 1 to 2147483647")
+        patience = check_timeout(timeout)
         self._check_writable()
-        writer = JournalWriter(self, None, check_timeout(timeout), False, 1)
+        if any(isinstance(user, JournalWriter) and not user.closed for user in list(self._users)):
+            raise BusyError(None, own_writer=True, what="journal")
+        writer = JournalWriter(self, None, patience, False, 1)
         try:
             return writer.append(data) if type is None else writer.append(data, type)
         finally:
@@ -328,8 +339,10 @@ class Journal(Closing):
     def forget(self, name: str) -> None:
         """Removes the name of a consumer. InvalidArgumentError if there is none; BusyError while a process has it;
         NeedsRecoveryError, IoError."""
-        self._check_writable()
+        self._check_open()
         check_name(name)
+        self._check_writable()
+        self._check_linked()
         forget(self._files, name)
 
     def trim(
@@ -346,13 +359,15 @@ class Journal(Closing):
 
         Raises InvalidArgumentError, NeedsRecoveryError, IoError.
         """
-        self._check_writable()
+        self._check_open()
         files = self._files
         if sum(value is not None for value in (position, before, size)) + bool(consumed) != 1:
             raise InvalidArgumentError("consumed", "give one of consumed, position, before and size")
         for option, value in (("position", position), ("before", before), ("size", size)):
-            if value is not None and (not isinstance(value, int) or value < 0):
+            if value is not None and (not isinstance(value, int) or (value < 0 and option != "before")):
                 raise InvalidArgumentError(option, f"{value!r} must be 0 or more")
+        self._check_writable()
+        self._check_linked()
         if position is not None:
             limit = position
         elif before is not None:
@@ -375,8 +390,9 @@ class Journal(Closing):
         max_size: int | None = None,
         trim_consumed: bool | None = None,
     ) -> None:
-        """Changes these options of the journal, for all processes. None: as it is. InvalidArgumentError, IoError."""
-        self._check_writable()
+        """Changes these options of the journal, for all processes; they are durable when it returns. None: as it is.
+        InvalidArgumentError, IoError."""
+        self._check_open()
         files = self._files
         options: JournalOptions = {}
         if sync is not None:
@@ -388,6 +404,7 @@ class Journal(Closing):
         if trim_consumed is not None:
             options["trim_consumed"] = trim_consumed
         policy_of(options)  # checks before the lock
+        self._check_writable()
         lock = new_lock(files.file, files.path)
         try:
             with control_lock(lock, files.path):
@@ -423,6 +440,26 @@ class Journal(Closing):
     def segment_size(self) -> int:
         """Bytes of a segment."""
         return self.header.segment_size
+
+    @property
+    def consumers(self) -> int:
+        """How many names of consumers the journal has room for."""
+        return self.header.consumers
+
+    @property
+    def content(self) -> int:
+        """0: messages of the user; 1: a recording."""
+        return self.header.content
+
+    @property
+    def schema_id(self) -> int:
+        """0 without a schema."""
+        return self.header.schema_id
+
+    @property
+    def schema_version(self) -> int:
+        """0 without a schema."""
+        return self.header.schema_version
 
     @property
     def created_at(self) -> int:
@@ -472,6 +509,10 @@ class Journal(Closing):
         self._check_open()
         if self._files.read_only:
             raise AccessDeniedError(self.path, "the journal was opened for reading only")
+
+    def _check_linked(self) -> None:
+        if self._files.unlinked:
+            raise NoSuchChannelError(self.path)
 
     def _check_replaced(self) -> None:
         """Raises ChannelReplacedError if another journal has the name (spec/channel.md 6.13)."""

@@ -168,11 +168,12 @@ def take_slot(files: JournalFiles, slot: int, name: str, start: Start, known: bo
     if known:
         gate = read_gate(files, slot)
         if not is_position(files, gate.position):
-            raise CorruptJournalError(gate.position, f"the gate of {name!r} cannot be there")
+            raise CorruptJournalError(files.path, gate.position, f"the gate of {name!r} cannot be there")
         try:
             place = find_place(files, JournalStart.at_position(gate.position), walk, files.published, end)
         except InvalidArgumentError:
-            raise CorruptJournalError(gate.position, f"the gate of {name!r} lies within a record") from None
+            reason = f"the gate of {name!r} lies within a record"
+            raise CorruptJournalError(files.path, gate.position, reason) from None
         lost = max(0, gate.lost)
         if place.position > gate.position and not place.cuts and gate.count >= 0:  # it was trimmed
             lost += max(0, place.number - gate.count)

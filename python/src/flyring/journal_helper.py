@@ -6,15 +6,20 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
+from typing import TYPE_CHECKING
 
 from . import layout
 from ._core import File, Memory
-from .errors import FlyringError, NoSpaceError
+from .errors import FlyringError, IoError, NoSpaceError
 from .journal_file import CONTROL, HELPER_LOCK, UNIT, JournalFiles
 from .journal_segment import map_segment, prepare
 from .journal_sync import make_durable
-from .journal_trim import trim_by_policy
+from .journal_trim import consumed_limit, trim_by_policy
 from .system import new_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WORK = CONTROL + layout.JOURNAL_CONTROL_WORK_SEQUENCE
 CAP = 0.1  # s
@@ -24,12 +29,13 @@ PAUSE = 0.1  # s, after an error
 class Helper:
     """The helper of a journal, if no other process has one. It ends with its writer."""
 
-    def __init__(self, files: JournalFiles, ahead: int) -> None:
-        self._files, self._ahead = files, ahead
+    def __init__(self, files: JournalFiles, ahead: int, failed: Callable[[int], None]) -> None:
+        """``failed``: called with the error number of a sync that failed."""
+        self._files, self._ahead, self._failed = files, ahead, failed
         self._pid = os.getpid()
         self._stopped = False
         self._segment = -1  # that of the last sync
-        self._trimmed_at = -1
+        self._next_look = 0.0  # when it looks for segments that are too old
         self._mapped: dict[int, Memory] = {}
         self._guard = threading.Lock()
         self.error: Exception | None = None
@@ -87,12 +93,28 @@ class Helper:
         self._make_ahead(here)
         every = files.policy.sync_every
         if not files.failed and self._sync_is_due(every, here):
-            make_durable(files)
-        if here != self._trimmed_at or files.policy.trim_consumed:
-            self._trimmed_at = here
+            self._sync()
+        self._trim()
+        return min(CAP, every / 1e9) if every > 0 else CAP
+
+    def _sync(self) -> None:
+        try:
+            make_durable(self._files)
+        except IoError as error:
+            self._failed(error.errno or 0)
+            self.error = error
+
+    def _trim(self) -> None:
+        """Removes what the options say: by age once a second, by size when there is more."""
+        files, policy, now = self._files, self._files.policy, time.monotonic()
+        by_age = policy.max_age > 0 and now >= self._next_look
+        if by_age:
+            self._next_look = now + 1
+        by_size = 0 < policy.max_size < files.ready - files.trimmed
+        by_gates = policy.trim_consumed and files.segment_of(consumed_limit(files)) > files.trimmed
+        if by_age or by_size or by_gates:
             assert self._lock is not None
             trim_by_policy(files, self._lock)
-        return min(CAP, every / 1e9) if every > 0 else CAP
 
     def _sync_is_due(self, every: int, here: int) -> bool:
         """With an interval, when there is a check that is not synced; else when the writer has entered a segment."""
@@ -115,7 +137,7 @@ class Helper:
             if files.ready < position + files.size:
                 try:
                     prepare(files, position)
-                except NoSpaceError as error:
+                except (NoSpaceError, IoError) as error:  # the writer finds that when it needs the segment
                     self.error = error
                     return
             if i == 1 and position not in self._mapped:

@@ -307,10 +307,10 @@ class JournalReader(_core.JournalReader, AsyncReader):
             if self._skip:  # waits for a check
                 self._wait_beyond(limit)
                 return False
-            raise DamagedError(self.position, min(limit, files.published), -1)
+            raise DamagedError(files.path, self.position, min(limit, files.published), -1)
         position, count = found
         if not self._skip:
-            raise DamagedError(self.position, position, count - self.number)
+            raise DamagedError(files.path, self.position, position, count - self.number)
         lost = max(0, count - self.number)
         behind = position + UNIT
         self._place(behind, count, behind, count, False)

@@ -11,7 +11,7 @@ from . import layout
 from ._core import JournalWalk, crc32c
 from .errors import CorruptJournalError
 from .journal_file import CONTROL, UNIT, JournalFiles
-from .journal_gate import NOT_KNOWN, Gate, kept_gates, store_gate
+from .journal_gate import NOT_KNOWN, Gate, kept_gates, lock_of, store_gate
 from .journal_resume import JournalRecovery, Ready
 from .journal_segment import (
     CUT,
@@ -28,7 +28,7 @@ from .journal_segment import (
     sync_names,
 )
 from .journal_sync import sync_segment, write_again
-from .system import failed
+from .system import failed, is_locked
 
 Progress = Callable[[int, int], object]
 
@@ -51,12 +51,12 @@ def walk_proven(files: JournalFiles, progress: Progress | None = None) -> Walked
     """Walks from the last durable check to the first check that is not right. CorruptJournalError, IoError."""
     start = max(files.synced, files.trimmed)
     if start < 0 or start % UNIT or start >= layout.MAX_POSITION:
-        raise CorruptJournalError(start, "synced or trimmed cannot be there")
+        raise CorruptJournalError(files.path, start, "synced or trimmed cannot be there")
     walk = JournalWalk(files.size)
     walked = Walked(start)
     try:
         if not begin_at(files, walk, start):
-            raise CorruptJournalError(start, "there is no check where the last sync was")
+            raise CorruptJournalError(files.path, start, "there is no check where the last sync was")
         highest = highest_whole(files) + files.size
         found = RIGHT
         while found == RIGHT:
@@ -147,12 +147,12 @@ def recover(files: JournalFiles, progress: Progress | None, reason: int = layout
     there = exists(files, files.segment_of(end))
     goes_on = max(highest_whole(files) + files.size, end) if there else end  # h
     if goes_on > layout.MAX_POSITION - 2 * files.size:
-        raise CorruptJournalError(end, "its position nears 2^62")
+        raise CorruptJournalError(files.path, end, "its position nears 2^62")
     prepare(files, goes_on, JournalWalk.make_check(goes_on, count, walked.time), locked=True)  # 2
     failed_before = files.failed
     if failed_before:
         write_again(files, max(files.synced, files.trimmed), end)
-    mend_gates(files, end, goes_on, count)  # 3
+    mend_gates(files, end, goes_on, count, reason)  # 3
     files.sync_control()
     if end < goes_on:
         write_cut(files, end, count, goes_on, walked.reached, reason)  # 4
@@ -194,7 +194,7 @@ def write_cut(files: JournalFiles, position: int, count: int, next_: int, reache
     segment = files.segment_of(position)
     memory = map_segment(files, segment, writable=True)
     if memory is None:
-        raise CorruptJournalError(position, "its segment has gone")
+        raise CorruptJournalError(files.path, position, "its segment has gone")
     try:
         at = layout.HEADER_LENGTH + position - segment
         memory.write(at + 4, bytes(record[4:]))
@@ -203,10 +203,12 @@ def write_cut(files: JournalFiles, position: int, count: int, next_: int, reache
         memory.close()
 
 
-def mend_gates(files: JournalFiles, end: int, goes_on: int, count: int) -> None:
+def mend_gates(files: JournalFiles, end: int, goes_on: int, count: int, reason: int) -> None:
     """A consumer behind the end had confirmed what is gone. The others are counted again, because a pair may be older
-    than its gate."""
+    than its gate. After a failed sync a consumer may be at work: it follows the cut by itself."""
     for gate in kept_gates(files):
+        if reason == layout.JOURNAL_CUT_FAILED_SYNC and is_locked(files.file, lock_of(files, gate.slot), files.path):
+            continue
         if gate.position > end:
             store_gate(files, gate.slot, goes_on, count, max(0, gate.lost))
         elif gate.position >= files.trimmed and gate.position % UNIT == 0:

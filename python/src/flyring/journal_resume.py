@@ -52,9 +52,9 @@ def resume(files: JournalFiles) -> Ready:
     valid = 0 <= published <= claimed < layout.MAX_POSITION and published % UNIT == claimed % UNIT == 0
     most = size // 4 + layout.JOURNAL_ANNOUNCE_AHEAD + UNIT
     if not valid or claimed > files.segment_of(published) + size or claimed - published > most:
-        raise CorruptJournalError(published, f"claimed is {claimed}, which cannot be")
+        raise CorruptJournalError(files.path, published, f"claimed is {claimed}, which cannot be")
     if not 0 <= checked <= published or checked % UNIT:
-        raise CorruptJournalError(published, f"checked is {checked}, which cannot be")
+        raise CorruptJournalError(files.path, published, f"checked is {checked}, which cannot be")
     end = zero_claimed(files, published, claimed) if claimed > published else published
     files.store(layout.JOURNAL_CONTROL_PUBLISHED, end)
     files.store(layout.JOURNAL_CONTROL_CLAIMED, end)
@@ -67,7 +67,7 @@ def zero_claimed(files: JournalFiles, published: int, claimed: int) -> int:
     segment = files.segment_of(published)
     file = open_segment(files, segment)
     if file is None:
-        raise CorruptJournalError(published, "its segment is missing")
+        raise CorruptJournalError(files.path, published, "its segment is missing")
     try:
         walk = JournalWalk(files.size)
         walk.use(file, segment)
@@ -77,11 +77,11 @@ def zero_claimed(files: JournalFiles, published: int, claimed: int) -> int:
     finally:
         file.close()
     if bad or end > claimed:
-        raise CorruptJournalError(end, "a record cannot be here")
+        raise CorruptJournalError(files.path, end, "a record cannot be here")
     if end < claimed:
         memory = map_segment(files, segment, writable=True)
         if memory is None:
-            raise CorruptJournalError(published, "its segment is missing")
+            raise CorruptJournalError(files.path, published, "its segment is missing")
         try:
             memory.write(layout.HEADER_LENGTH + end - segment, bytes(claimed - end))
         finally:
@@ -96,7 +96,7 @@ def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
         use(files, walk, files.segment_of(start))
         walk.begin(start, 0, 0, True)
         if walk.scan(end) != RIGHT or walk.at != start:
-            raise CorruptJournalError(start, "there is no check where the last one should be")
+            raise CorruptJournalError(files.path, start, "there is no check where the last one should be")
         walk.begin(start + UNIT, walk.check_count, walk.check_time)
         while True:
             found = walk.scan(end)
@@ -108,7 +108,7 @@ def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
             if found == LIMIT:
                 return Ready(end, walk.count, walk.time, end - walk.start, walk.crc)
             if found != RIGHT:
-                raise CorruptJournalError(walk.at, "a record cannot be here")
+                raise CorruptJournalError(files.path, walk.at, "a record cannot be here")
     except OSError as error:
         raise failed("read", error, files.path) from error
     finally:
@@ -134,7 +134,7 @@ def go_on(files: JournalFiles, walk: JournalWalk) -> int:
 def use(files: JournalFiles, walk: JournalWalk, segment: int) -> None:
     file = open_segment(files, segment)
     if file is None:
-        raise CorruptJournalError(segment, "its segment is missing")
+        raise CorruptJournalError(files.path, segment, "its segment is missing")
     walk.use(file, segment)
 
 

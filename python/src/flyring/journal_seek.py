@@ -116,7 +116,7 @@ def seek_in_segment(
                     return None
                 if kind == SEEK_POSITION and value < at:
                     many = walk.check_count - walk.start_count if walk.start > segment else -1
-                    raise DamagedError(walk.start, at, many)
+                    raise DamagedError(files.path, walk.start, at, many)
                 walk.begin(at, walk.check_count, walk.check_time, True)
                 walk.scan(at + UNIT)
                 found = RIGHT
@@ -157,7 +157,7 @@ def oldest(files: JournalFiles, walk: JournalWalk) -> Place:
         if place is not None:
             return place
         if files.trimmed == trimmed:
-            raise CorruptJournalError(trimmed, "trimmed is there, but no check")
+            raise CorruptJournalError(files.path, trimmed, "trimmed is there, but no check")
 
 
 def at_position(files: JournalFiles, walk: JournalWalk, position: int, limit: int, end: Callable[[], Place]) -> Place:
@@ -176,7 +176,7 @@ def at_position(files: JournalFiles, walk: JournalWalk, position: int, limit: in
         return oldest(files, walk)
     if position == limit:
         return end()
-    raise DamagedError(position, position, -1)
+    raise DamagedError(files.path, position, position, -1)
 
 
 def at_number_or_time(
@@ -217,7 +217,7 @@ def end_place(files: JournalFiles, walk: JournalWalk, limit: int) -> Place:
         segment = highest_whole(files, files.segment_of(max(0, limit - UNIT)))
         place = seek_in_segment(files, walk, segment, SEEK_POSITION, limit, limit) if segment >= 0 else None
     if place is None:
-        raise CorruptJournalError(limit, "published cannot be there")
+        raise CorruptJournalError(files.path, limit, "published cannot be there")
     return place
 
 

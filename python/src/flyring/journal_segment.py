@@ -221,9 +221,8 @@ def remove_segments(files: JournalFiles, below: int) -> int:
 def remove_segment(files: JournalFiles, position: int) -> int:
     path = files.segment_path(position)
     try:
-        blocks = os.lstat(path).st_blocks
         os.unlink(path)
-        return 512 * blocks
+        return layout.HEADER_LENGTH + files.size
     except FileNotFoundError:
         return 0
     except OSError as error:

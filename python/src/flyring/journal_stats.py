@@ -63,6 +63,8 @@ class JournalStats:
     """How many messages the journal has had, those that were trimmed included."""
     synced: int
     """The position of the last check that is durable with all before it."""
+    synced_at: int
+    """When it was made durable, in ns since 1970; 0: never."""
     unsynced_since: int
     """The time of the oldest message that is not synced, in ns since 1970; 0: there is none."""
     trimmed: int
@@ -103,7 +105,9 @@ class JournalStats:
         published, messages = files.published, max(0, files.word(layout.JOURNAL_CONTROL_MESSAGES))
         synced, checked = files.synced, files.word(layout.JOURNAL_CONTROL_CHECKED)
         places = files.positions()
-        unsynced = published > synced + layout.JOURNAL_CHECK_SIZE
+        needs_recovery = not files.is_of_this_boot()
+        end = synced if needs_recovery else published
+        unsynced = end > synced + layout.JOURNAL_CHECK_SIZE
         return cls(
             path=files.path,
             id=header.journal_id,
@@ -116,13 +120,14 @@ class JournalStats:
             published=published,
             messages=messages,
             synced=synced,
-            unsynced_since=first_time(files, synced, published) if unsynced else 0,
+            synced_at=max(0, files.word(layout.JOURNAL_CONTROL_SYNCED_AT)),
+            unsynced_since=first_time(files, synced, end) if unsynced else 0,
             trimmed=files.trimmed,
             ready=files.ready,
             segments=len(places),
             bytes=sum(size_of(files.segment_path(p)) for p in places),
-            oldest=first_time(files, files.trimmed, published),
-            newest=newest_time(files, checked, published),
+            oldest=first_time(files, files.trimmed, end),
+            newest=newest_time(files, synced if needs_recovery else checked, end),
             writer=fields.name if fields else "",
             pid=fields.pid if fields else 0,
             attached_at=fields.attached_at if fields else 0,
@@ -130,7 +135,7 @@ class JournalStats:
             writing=is_locked(files.file, SLOT_LOCK, files.path),
             helping=is_locked(files.file, HELPER_LOCK, files.path),
             failed=files.failed,
-            needs_recovery=not files.is_of_this_boot(),
+            needs_recovery=needs_recovery,
             successor=memory.load32(CONTROL + layout.JOURNAL_CONTROL_SUCCESSOR),
             consumers=tuple(consumer_stats(files, gate, published, messages) for gate in kept_gates(files)),
         )

@@ -25,7 +25,7 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
     last = files.word(layout.JOURNAL_CONTROL_CHECKED)
     first = files.synced
     if first < 0 or last < 0:
-        raise CorruptJournalError(first, f"synced is {first} and checked {last}, which cannot be")
+        raise CorruptJournalError(files.path, first, f"synced is {first} and checked {last}, which cannot be")
     opened: list[File] = []
     try:
         for position in segments_between(files, first, last + 1):

@@ -24,7 +24,10 @@ def trim(files: JournalFiles, lock: File, limit: int, gates: bool) -> int:
         raise NeedsRecoveryError(files.path, True)
     target = bounded(files, limit, gates)
     if target <= files.trimmed:
-        return remove_segments(files, files.trimmed)  # those that a killed trim left
+        if not files.positions() or files.positions()[0] >= files.trimmed:
+            return 0
+        files.sync_control()  # those that a killed trim left: it may have been killed before its sync
+        return remove_segments(files, files.trimmed)
     files.sync_control()  # else a power loss brings back an older gate
     with control_lock(lock, files.path):  # a consumer may have joined meanwhile
         target = bounded(files, target, gates)
@@ -58,15 +61,18 @@ def age_limit(files: JournalFiles, before: int) -> int:
     places = [p for p in files.positions() if p >= files.trimmed]
     for position, successor in pairwise(places):
         first = first_record(files, successor, walk)
-        if first is None or first.next or first.time == 0 or first.time >= before:
+        for _ in places:  # behind a cut lies no message of its segment
+            if first is None or not first.next:
+                break
+            first = first_record(files, first.next, walk)
+        if first is None or first.next or first.time >= before:
             return position
     return places[-1] if places else 0
 
 
 def size_limit(files: JournalFiles, most: int) -> int:
-    """The first segment from which on the segments up to that of ``published`` have at most ``most`` bytes."""
-    last = files.segment_of(max(0, files.published - UNIT))
-    places = [p for p in files.positions() if files.trimmed <= p <= last]
+    """The first segment from which on all segments, those that are made ahead included, have at most ``most`` bytes."""
+    places = [p for p in files.positions() if p >= files.trimmed]
     if not places:
         return 0
     keep = max(1, most // files.size)

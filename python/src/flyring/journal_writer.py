@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import math
 import time
+import weakref
 from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
@@ -22,6 +23,8 @@ from .slots import change_slot
 from .system import control_lock, failed, new_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .journal import Journal
 
 RETRY = 0.001  # s: between two tries to take the slot
@@ -40,7 +43,7 @@ class JournalWriter(_core.JournalWriter, Closing):
     IoError: close the writer and take another one.
     """
 
-    __slots__ = ("__weakref__", "_files", "_helper", "_journal", "_lock", "_name", "_recovery")
+    __slots__ = ("__weakref__", "_files", "_helper", "_journal", "_lock", "_name", "_recovery", "_unprepared")
 
     _files: JournalFiles
     _helper: Helper | None
@@ -48,6 +51,7 @@ class JournalWriter(_core.JournalWriter, Closing):
     _lock: File
     _name: str | None
     _recovery: JournalRecovery | None
+    _unprepared: int
 
     def __new__(cls, journal: Journal, name: str | None, patience: float, helper: bool, ahead: int) -> Self:
         """Internal: use ``Journal.writer``. ``name`` None: for one append."""
@@ -83,12 +87,12 @@ class JournalWriter(_core.JournalWriter, Closing):
             lock.close()
             raise
         self._files, self._journal, self._lock, self._name = files, journal, lock, name
-        self._recovery, self._helper = ready.recovery, None
+        self._recovery, self._helper, self._unprepared = ready.recovery, None, 0
         try:
             if again and ready.recovery is None:
                 self._write_again()
             if helper:
-                self._helper = Helper(files, ahead)
+                self._helper = Helper(files, ahead, failure_of(weakref.ref(self)))
         except BaseException:
             self._shut()
             raise
@@ -109,6 +113,12 @@ class JournalWriter(_core.JournalWriter, Closing):
         """What was cut off when this writer recovered the journal after a power loss, or after a sync that had failed;
         None if it did not have to."""
         return self._recovery
+
+    @property
+    def unprepared(self) -> int:
+        """How many segments this writer had to make itself, because none was ready when it needed one: each took it
+        milliseconds. A larger ``ahead`` makes them fewer."""
+        return self._unprepared
 
     def sync(self) -> None:
         """Writes to the disk what was appended, and returns when it is durable. On tmpfs nothing is durable.
@@ -159,6 +169,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         if memory is not None:
             return memory
         if files.ready < position + files.size:
+            self._unprepared += 1
             prepare(files, position)
         memory = map_segment(files, position, writable=True)
         if memory is None:  # it was removed by hand
@@ -207,6 +218,17 @@ def begin(files: JournalFiles, progress: Progress | None) -> Ready:
         if not proven:  # the kernel has dropped pages
             return recover(files, progress, layout.JOURNAL_CUT_FAILED_SYNC)
     return ready
+
+
+def failure_of(writer: weakref.ref[JournalWriter]) -> Callable[[int], None]:
+    """What a helper calls when its sync has failed. It does not keep the writer."""
+
+    def note(number: int) -> None:
+        there = writer()
+        if there is not None:
+            there._fail(number)
+
+    return note
 
 
 def occupy(files: JournalFiles, name: str | None) -> int:

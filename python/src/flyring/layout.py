@@ -709,9 +709,7 @@ FIELDS: Final[dict[str, tuple[tuple[str, int, str, int, int], ...]]] = {
         ("created_at", 48, "i64", 1, 0),
         ("crc", 4092, "u32", 1, 0),
     ),
-    "journal_record": (
-        ("time", 8, "i64", 1, 0),
-    ),
+    "journal_record": (("time", 8, "i64", 1, 0),),
     "journal_check": (
         ("length", 0, "i32", 1, 0),
         ("type", 4, "i32", 1, 0),

@@ -206,9 +206,13 @@ class JournalConsumerCore final : public JournalReaderCore {
             at = JournalSeek(file_, false, skip()).oldest();
             if (pair) at.lost = std::max<std::int64_t>(at.number - pair->count, 0);
         } else {
-            at = JournalSeek(file_, false, skip()).position(std::min(gate, published));
+            try {
+                at = JournalSeek(file_, false, skip()).position(std::min(gate, published));
+            } catch (const InvalidArgument&) {
+                file_.corrupt(gate, "the gate of consumer '" + name_ + "' lies within a record");
+            }
         }
-        if (pair) at.lost = wrapping_add(at.lost, pair->lost);
+        at.lost = wrapping_add(at.lost, pair ? pair->lost : words().most_lost());
         set_cursor(at);
         own();
         // What was lost meanwhile is stored with its gate, so that it is counted once.
@@ -232,6 +236,7 @@ inline void forget_consumer(JournalState& state, const std::string& name) {
     state.check_writable();
     state.check_whole();
     const JournalFile& file = state.file;
+    file.check_linked();
     const Fd description = state.with_lock([&] { return open_description(file.fd, file.control); });
     const ControlLock control(description, file.control_lock(), file.control);
     const std::optional<std::uint32_t> slot = consumer_named(file, name);

@@ -117,6 +117,14 @@ class ConsumerWords {
         if (pair.count < 0 || pair.lost < 0) return std::nullopt;
         return pair;
     }
+    /// How many messages were lost at least, when no pair proves the gate.
+    std::int64_t most_lost() const noexcept {
+        std::int64_t lost = 0;
+        for (const int number : {0, 1}) {
+            if (const auto one = pair(number)) lost = std::max(lost, one->lost);
+        }
+        return lost;
+    }
     /// The number of the pair that proves this gate; -1: none does.
     int proves(std::int64_t gate) const noexcept {
         for (const int number : {0, 1}) {

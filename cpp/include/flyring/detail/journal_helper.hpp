@@ -167,6 +167,7 @@ class JournalHelper {
         const std::int64_t checked = load_acquire(file().checked());
         const std::int64_t synced = load_acquire(file().synced());
         if (!is_journal_position(checked) || !is_journal_position(synced) || checked <= synced) return;
+        if (every == layout::JOURNAL_SYNC_EACH) return;  // the writer does
         // Without an interval only segments that the writer has left.
         if (every == layout::JOURNAL_SYNC_NEVER &&
             file().header.segment_of(checked) == file().header.segment_of(synced)) {

@@ -72,7 +72,7 @@ class JournalReaderCore : public JournalMember {
         const std::int64_t deadline = later(start, timeout.count());
         for (bool over = timeout.count() == 0;; over = !sleep(start, deadline)) {
             done_ = 0;
-            if (find()) return true;
+            if (find_more()) return true;
             if (over) return false;
         }
     }
@@ -83,6 +83,28 @@ class JournalReaderCore : public JournalMember {
     std::int64_t lost() const noexcept { return lost_; }
     std::int64_t cuts() const noexcept { return cuts_; }
     JournalState& state() const noexcept { return *state_; }
+
+    // For a wait set.
+
+    bool is_ready_in_set() const noexcept {
+        if (use() == closing) return false;
+        if (mapped_ && cursor_ != stop_) return is_ready();
+        return more_ || is_ready();
+    }
+    /// After each sleep: whether the next verb has something to do or to report.
+    bool look_in_set() noexcept {
+        if (!usable()) return true;
+        if (!mapped_ || load_acquire(file_.published()) <= cursor_) return false;
+        empty_looks_ = looks_to_publish - 1;  // the journal may have been recovered: the next look finds a cut
+        return true;
+    }
+    /// How long to sleep at most: the writer does not wake if `wakes` is not the epoch.
+    std::int64_t cap() const noexcept {
+        const SlotWords slot = file_.slot();
+        const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take
+        const bool owned = is_epoch(epoch) && load_relaxed(slot.closed()) == 0;
+        return owned && load_relaxed(slot.wakes()) != epoch ? short_cap : data_cap;
+    }
 
     void seek(const JournalStart& start) {
         check_usable();
@@ -128,6 +150,7 @@ class JournalReaderCore : public JournalMember {
         span_count_ = at.span_count;
         lost_ = wrapping_add(lost_, at.lost);
         following_ = false;
+        more_ = true;
         leave();
     }
 
@@ -141,14 +164,14 @@ class JournalReaderCore : public JournalMember {
             while (done < limit) {
                 if (FLYRING_UNLIKELY(cursor_ == stop_)) {
                     done_ = done;
-                    if (!find()) break;
+                    if (!find_more()) break;
                 }
                 const std::byte* const at = base_ + (cursor_ - origin_);
                 const RecordHead head{load_acquire(word_at<std::int32_t>(at, layout::RECORD_LENGTH)),
                                       load_relaxed(word_at<std::int32_t>(at, layout::RECORD_TYPE))};
                 if (FLYRING_UNLIKELY(head.type <= 0 || !head.is_sound(file_.header, cursor_))) {
                     done_ = done;
-                    if (!find()) break;
+                    if (!find_more()) break;
                     continue;
                 }
                 const std::int64_t start = cursor_;
@@ -186,6 +209,10 @@ class JournalReaderCore : public JournalMember {
         return done;
     }
 
+    bool find_more() {
+        more_ = true;
+        return more_ = find();
+    }
     /// Goes over what is no message. False: nothing is there now. Throws what the cursor has met, unless this poll has
     /// handed out something: then the next one does.
     [[gnu::noinline]] bool find() {
@@ -485,13 +512,6 @@ class JournalReaderCore : public JournalMember {
         empty_looks_ = looks_to_publish - 1;  // the next look also loads `published`
         return true;
     }
-    /// The writer does not wake if `wakes` is not the epoch.
-    std::int64_t cap() const noexcept {
-        const SlotWords slot = file_.slot();
-        const std::int64_t epoch = load_acquire(slot.epoch());  // pairs with take
-        const bool owned = is_epoch(epoch) && load_relaxed(slot.closed()) == 0;
-        return owned && load_relaxed(slot.wakes()) != epoch ? short_cap : data_cap;
-    }
 
     Mapping mapping_;
     std::int64_t mapping_position_ = -1;
@@ -508,6 +528,7 @@ class JournalReaderCore : public JournalMember {
     bool in_span_ = false;    // base_ is a span
     bool following_ = false;  // it has reached the writer, and is not far behind
     bool whole_ = false;      // the journal is of this boot
+    bool more_ = true;        // the last look has found something, or there was none
     bool stopped_ = false;    // the handler has ended the poll
     const bool durable_;
     const bool skip_;

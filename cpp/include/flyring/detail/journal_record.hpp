@@ -71,9 +71,9 @@ struct JournalCheck {
     std::uint32_t span_crc = 0;
 };
 
-/// Writes the bytes of a check behind its length.
-inline void write_check_body(std::byte* to, const JournalCheck& check) noexcept {
-    std::byte bytes[layout::JOURNAL_CHECK_SIZE]{};
+/// Makes the bytes of a check, in memory that no other process reads.
+inline void write_check(std::byte* bytes, const JournalCheck& check) noexcept {
+    std::memset(bytes, 0, layout::JOURNAL_CHECK_SIZE);
     put(bytes + layout::JOURNAL_CHECK_LENGTH, static_cast<std::int32_t>(journal_check_length));
     put(bytes + layout::JOURNAL_CHECK_TYPE, layout::JOURNAL_TYPE_CHECK);
     put(bytes + layout::JOURNAL_CHECK_POSITION, check.position);
@@ -81,13 +81,14 @@ inline void write_check_body(std::byte* to, const JournalCheck& check) noexcept 
     put(bytes + layout::JOURNAL_CHECK_TIME, check.time);
     put(bytes + layout::JOURNAL_CHECK_SPAN_CRC, check.span_crc);
     put(bytes + layout::JOURNAL_CHECK_CRC, crc32c(bytes, layout::JOURNAL_CHECK_CRC));
-    std::memcpy(to + layout::JOURNAL_CHECK_TYPE, bytes + layout::JOURNAL_CHECK_TYPE,
-                sizeof bytes - layout::JOURNAL_CHECK_TYPE);
 }
-/// Writes a whole check into memory that no other process reads.
-inline void write_check(std::byte* to, const JournalCheck& check) noexcept {
-    write_check_body(to, check);
-    put(to + layout::JOURNAL_CHECK_LENGTH, static_cast<std::int32_t>(journal_check_length));
+/// Writes the bytes of a check behind its length. A reader may look at the type before there is a length.
+inline void write_check_body(std::byte* to, const JournalCheck& check) noexcept {
+    std::byte bytes[layout::JOURNAL_CHECK_SIZE];
+    write_check(bytes, check);
+    store_relaxed(word_at<std::int32_t>(to, layout::JOURNAL_CHECK_TYPE), layout::JOURNAL_TYPE_CHECK);
+    std::memcpy(to + layout::JOURNAL_CHECK_POSITION, bytes + layout::JOURNAL_CHECK_POSITION,
+                sizeof bytes - layout::JOURNAL_CHECK_POSITION);
 }
 
 /// The check at `position`, if its own CRC, type and position are right. Whether its span is, is not looked at.

@@ -336,10 +336,7 @@ class JournalMend {
             }
             const std::int64_t gate = load_acquire(words.gate());
             if (!is_journal_position(gate) || gate < beginning(file_)) continue;
-            std::int64_t lost = 0;
-            for (const int number : {0, 1}) {
-                if (const auto pair = words.pair(number)) lost = std::max(lost, pair->lost);
-            }
+            std::int64_t lost = words.most_lost();
             if (const int number = words.proves(gate); number >= 0) lost = words.pair(number)->lost;
             if (gate > c) {
                 words.store_gate({h, messages, lost});

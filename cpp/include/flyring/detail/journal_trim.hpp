@@ -43,9 +43,6 @@ class TrimLimits {
             case JournalTrim::Kind::consumed:
                 return has_consumer(file_) ? lowest_gate(file_, layout::MAX_POSITION) : 0;
             case JournalTrim::Kind::position:
-                if (!is_journal_position(trim.value())) {
-                    throw InvalidArgument("position", "a position is a multiple of 64, 0 or above");
-                }
                 return trim.value();
             case JournalTrim::Kind::before:
                 return older_than(trim.value());
@@ -95,6 +92,17 @@ class TrimLimits {
     SpanReader reader_;
 };
 
+/// Removes the segments below `trimmed`, the lowest first. Returns their bytes.
+inline std::uint64_t unlink_trimmed(const JournalFile& file, std::int64_t trimmed) {
+    std::uint64_t freed = 0;
+    for (const std::int64_t one : list_segments(file)) {
+        if (one >= trimmed) break;
+        unlink_if_there(file.segment_path(one));
+        freed += file.header.segment_file_length();
+    }
+    return freed;
+}
+
 /// Trims to `limit`, at most (8). `description`: for the control lock. Returns the bytes that became free.
 inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description, std::int64_t limit,
                                   bool looks_at_gates) {
@@ -104,7 +112,12 @@ inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description
     };
     std::int64_t x = lowest(std::min(limit, end_of_reading(file, true)));  // 1
     const std::optional<std::int64_t> whole = segment_below(file, x);      // it may lie in the gap of a recovery
-    if (!whole || *whole <= beginning(file)) return 0;
+    if (!whole || *whole <= beginning(file)) {
+        const std::vector<std::int64_t> all = list_segments(file);
+        if (all.empty() || all.front() >= beginning(file)) return 0;
+        file.sync_control();  // 5, of a trim that was killed
+        return unlink_trimmed(file, beginning(file));
+    }
     x = *whole;
     file.sync_control();  // 2
     {
@@ -119,13 +132,7 @@ inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description
         store_release(file.trimmed(), x);  // 4; pairs with readers that miss a segment
     }
     file.sync_control();  // 5
-    std::uint64_t freed = 0;
-    for (const std::int64_t one : list_segments(file)) {
-        if (one >= x) break;
-        unlink_if_there(file.segment_path(one));
-        freed += header.segment_file_length();
-    }
-    return freed;
+    return unlink_trimmed(file, x);
 }
 
 }  // namespace flyring::detail

@@ -51,9 +51,10 @@ class JournalWriterCore final : public JournalMember {
     JournalWriterCore(std::shared_ptr<JournalState> state, const std::string* name, bool helper, std::uint32_t ahead,
                       std::chrono::nanoseconds timeout)
         : state_(std::move(state)), file_(state_->file), syncer_(file_), over_(std::make_shared<JournalHandOver>()) {
+        state_->check_open();
         if (name != nullptr && !name->empty()) check_name("name", *name);
+        if (name != nullptr && (ahead < 1 || ahead > 16)) throw InvalidArgument("ahead", "it must be 1 to 16");
         check_timeout(timeout);
-        if (ahead > 1024) throw InvalidArgument("ahead", "it must be 0 to 1024");
         state_->check_writable();
         if (name != nullptr) name_ = *name;
         holds_ = name != nullptr;
@@ -166,9 +167,9 @@ class JournalWriterCore final : public JournalMember {
     void close_synced(bool sync) {
         if (!open()) return;
         std::exception_ptr failed;
-        if (sync && usable() && use() == idle) {
+        if (sync && usable() && (use() == idle || use() == claim_open)) {
             try {
-                this->sync();
+                finish();
             } catch (...) {
                 failed = std::current_exception();
             }
@@ -182,6 +183,7 @@ class JournalWriterCore final : public JournalMember {
     std::int64_t position() const noexcept { return end_; }
     std::int64_t number() const noexcept { return count_; }
     const std::string& name() const noexcept { return name_; }
+    std::int64_t unprepared() const noexcept { return unprepared_; }
     std::size_t max_length() const noexcept { return max_payload_; }
     const std::optional<JournalRecovery>& recovery() const noexcept { return recovery_; }
     std::int32_t raw_type() const noexcept { return raw_type_; }
@@ -190,8 +192,16 @@ class JournalWriterCore final : public JournalMember {
     // JournalMember.
 
     bool holds_writer() const noexcept override { return holds_; }
+    /// Aborts an open claim, and syncs: before a close.
     void finish() override {
-        if (open() && usable() && use() != claim_open) sync_in_use();
+        if (!open() || !usable()) return;
+        if (use() == claim_open) {
+            pad_claim();
+            sync_in_use();
+        } else {
+            const InUse guard(*this, use());
+            sync_in_use();
+        }
     }
     void give_back(bool owned) noexcept override {
         if (helper_) helper_->stop();
@@ -309,7 +319,10 @@ class JournalWriterCore final : public JournalMember {
 
     /// The segment at `position`, ready and mapped. Throws NoSpace, IoError.
     Mapping map_ready(std::int64_t position) {
-        make_ready(file_, position);
+        if (!is_ready(file_, position)) {
+            ++unprepared_;
+            prepare_segment(file_, position);
+        }
         JournalHandOver::Segment made = over_->take(position);
         if (made.position == position) return std::move(made.mapping);
         const Fd fd = open_to_write(file_, position);
@@ -433,6 +446,7 @@ class JournalWriterCore final : public JournalMember {
     std::shared_ptr<JournalHelper> helper_;
     std::string name_;
     std::optional<JournalRecovery> recovery_;
+    std::int64_t unprepared_ = 0;  // segments that were not ready when they were needed
     int sync_error_ = 0;
     bool holds_ = false;
     bool writer_ended_ = false;  // the open claim owns this object

@@ -221,7 +221,7 @@ public final class Journal implements AutoCloseable {
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; a label for people.
      * @param helper whether to start a thread that makes segments, syncs and trims, if no other process does.
-     * @param ahead how many segments the helper keeps ready, 0 to 1000.
+     * @param ahead how many segments the helper keeps ready, 1 to 16.
      * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
      * @return the writer.
      * @throws NoFreeSlotException if the slot was not free in time.
@@ -230,13 +230,14 @@ public final class Journal implements AutoCloseable {
      * @throws NoSpaceException if a recovery finds no room for a segment.
      */
     public JournalWriter writer(String name, boolean helper, int ahead, Duration timeout) {
-        checkWritable();
+        checkOpen();
         final byte[] bytes = Slots.name(name);
-        if (ahead < 0 || ahead > JournalAppender.MAX_AHEAD) {
+        if (ahead < 1 || ahead > JournalAppender.MAX_AHEAD) {
             throw new InvalidArgumentException("ahead", "The number of segments ahead is " + ahead
-                + "; it must be 0 to " + JournalAppender.MAX_AHEAD + ".");
+                + "; it must be 1 to " + JournalAppender.MAX_AHEAD + ".");
         }
         final long deadline = Waiting.deadline(System.nanoTime(), TableState.checked(timeout));
+        checkWritable();
         while (true) {
             final JournalWriter writer = tryWriter(name, bytes, helper, ahead);
             if (writer != null) {
@@ -379,8 +380,11 @@ public final class Journal implements AutoCloseable {
      * @throws NeedsRecoveryException if the journal was written in another boot, and no writer has recovered it yet.
      */
     public JournalConsumer consumer(String name, JournalStart start, boolean skipDamaged) {
+        checkOpen();
+        JournalConsumer.checkName(name);
+        required(start);
         checkWritable();
-        return add(JournalConsumer.open(file, name, required(start), skipDamaged));
+        return add(JournalConsumer.open(file, name, start, skipDamaged));
     }
 
     private <T extends JournalReads> T add(T object) {
@@ -451,8 +455,10 @@ public final class Journal implements AutoCloseable {
      * @throws FlyringException as an append of a {@link JournalWriter} does.
      */
     public long push(DirectBuffer source, int offset, int length, int type, Duration timeout) {
-        checkWritable();
+        checkOpen();
+        checkMessage(length, type);
         final long nanos = TableState.checked(timeout);
+        checkWritable();
         final long deadline = Waiting.deadline(System.nanoTime(), nanos);
         while (true) {
             checkNoWriter();
@@ -471,6 +477,17 @@ public final class Journal implements AutoCloseable {
                 }
             }
             waitForSlot(deadline);
+        }
+    }
+
+    /** Before the slot is taken. */
+    private void checkMessage(int length, int type) {
+        if (type < 1) {
+            throw new InvalidArgumentException("type", "The type " + type + " is not in 1 to 2147483647.");
+        }
+        final int most = (int) (file.segmentSize / Layout.MAX_MESSAGE_DIVISOR) - JournalRecord.HEADER;
+        if (length > most) {
+            throw JournalAppender.tooLarge(length, most, file);
         }
     }
 
@@ -514,6 +531,8 @@ public final class Journal implements AutoCloseable {
      * @throws InvalidArgumentException if there is no such name.
      */
     public void forget(String name) {
+        checkOpen();
+        Slots.name(name);
         checkWritable();
         JournalConsumer.forget(file, name);
     }
@@ -538,7 +557,7 @@ public final class Journal implements AutoCloseable {
      */
     public long trimPosition(long position) {
         if (position < 0) {
-            checkWritable();
+            checkOpen();
             throw new InvalidArgumentException("position", "The position " + position + " is negative.");
         }
         return trimming().trim(position, true);
@@ -562,7 +581,7 @@ public final class Journal implements AutoCloseable {
      */
     public long trimSize(long bytes) {
         if (bytes < 0) {
-            checkWritable();
+            checkOpen();
             throw new InvalidArgumentException("size", "The size " + bytes + " is negative.");
         }
         return trimming().size(bytes, true);
@@ -577,13 +596,15 @@ public final class Journal implements AutoCloseable {
 
     /**
      * Changes options of the file: of sync, maxAge, maxSize and trimConsumed those that are given.
+     * They are durable when it returns.
      *
      * @param changes the new values.
      * @throws InvalidArgumentException if an option is given that cannot be changed.
      */
     public void change(JournalOptions changes) {
-        checkWritable();
+        checkOpen();
         checkedOptions(changes).checkOnlyChanges();
+        checkWritable();
         try (JournalSeat seat = new JournalSeat(file)) {
             seat.lockControl();
             if (changes.sync != null) {
@@ -598,6 +619,7 @@ public final class Journal implements AutoCloseable {
             if (changes.trimConsumed != null) {
                 file.control.putIntOpaque(Layout.JOURNAL_CONTROL_TRIM_CONSUMED, changes.trimConsumed ? 1 : 0);
             }
+            file.syncControl();
         }
         file.work().wakeAll();
     }

@@ -10,7 +10,7 @@ import org.agrona.DirectBuffer;
  * is computed in pieces, while the bytes are in the cache.
  */
 final class JournalAppender {
-    static final int MAX_AHEAD = 1000;
+    static final int MAX_AHEAD = 16;
     private static final long GONE = -1;
     private static final int PIECE = 4096;
     private static final long UNSIGNED = 0xffff_ffffL;
@@ -54,9 +54,10 @@ final class JournalAppender {
     private long checkedAt;
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch = GONE;
+    /** How many segments were not ready when they were needed. */
+    private long unprepared;
     /** What ended this writer; null if nothing did. */
     private FlyringException failure;
-    private Runnable giveBack;
 
     JournalAppender(JournalFile file) {
         this.file = file;
@@ -122,11 +123,6 @@ final class JournalAppender {
         setShortcuts();
     }
 
-    /** Sets what gives the slot back when this object ends by an error. */
-    void whenFailed(Runnable action) {
-        giveBack = action;
-    }
-
     /** Makes further appends impossible; {@code why} is null for a close. */
     void end(FlyringException why) {
         expectedEpoch = GONE;
@@ -134,9 +130,6 @@ final class JournalAppender {
         payload.invalidate();
         if (why != null) {
             failure = why;
-            if (giveBack != null) {
-                giveBack.run();
-            }
         }
     }
 
@@ -258,6 +251,7 @@ final class JournalAppender {
                 return segmentThere;
             }
         }
+        unprepared++;
         return JournalSegment.prepare(file, base, null);
     }
 
@@ -576,8 +570,12 @@ final class JournalAppender {
 
     private FlyringException badLength(int length) {
         return length < 0 ? new InvalidArgumentException("length", "The length " + length + " is negative.")
-            : new MessageTooLargeException(length, maxLength, "A message of " + length + " bytes is too large for "
-            + file.path + ": its segments allow " + maxLength + ". Create the journal with larger segments.");
+            : tooLarge(length, maxLength, file);
+    }
+
+    static MessageTooLargeException tooLarge(int length, int most, JournalFile file) {
+        return new MessageTooLargeException(length, most, "A message of " + length + " bytes is too large for "
+            + file.path + ": its segments allow " + most + ". Create the journal with larger segments.");
     }
 
     /** The error of a writer that is closed, has failed, or has lost its slot. */
@@ -607,5 +605,9 @@ final class JournalAppender {
 
     long count() {
         return count;
+    }
+
+    long unprepared() {
+        return unprepared;
     }
 }

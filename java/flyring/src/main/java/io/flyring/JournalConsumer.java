@@ -40,10 +40,7 @@ public final class JournalConsumer extends JournalReads {
 
     /** Takes the slot of a name, or a free one (6). */
     static JournalConsumer open(JournalFile file, String name, JournalStart start, boolean skips) {
-        final byte[] bytes = Slots.name(name);
-        if (bytes.length == 0) {
-            throw new InvalidArgumentException("name", "A consumer needs a name: it keeps its place under it.");
-        }
+        final byte[] bytes = checkName(name);
         file.checkLinked();
         file.checkRecovered();
         final JournalSeat seat = new JournalSeat(file);
@@ -59,9 +56,8 @@ public final class JournalConsumer extends JournalReads {
                 seat.enter(bytes, false);
             } else { // join; no trim passes it, because of the control lock
                 cursor.begin(start);
-                cursor.lost(0);
                 seat.enter(bytes, false);
-                gate.store(cursor.position(), cursor.number(), 0);
+                gate.store(cursor.position(), cursor.number(), cursor.lost());
                 gate.keep(true);
             }
             file.syncControl(); // also at a resume: the process that registered the name may have been killed before
@@ -77,6 +73,14 @@ public final class JournalConsumer extends JournalReads {
                 seat.close();
             }
         }
+    }
+
+    static byte[] checkName(String name) {
+        final byte[] bytes = Slots.name(name);
+        if (bytes.length == 0) {
+            throw new InvalidArgumentException("name", "A consumer needs a name: it keeps its place under it.");
+        }
+        return bytes;
     }
 
     private static long checkedGate(JournalFile file, JournalGate gate) {
@@ -177,19 +181,18 @@ public final class JournalConsumer extends JournalReads {
 
     @Override
     FlyringException slotLost() {
-        return new SlotLostException((seat.at() - Layout.JOURNAL_CONTROL_CONSUMERS) / Layout.JOURNAL_CONSUMER_SIZE,
-            "The slot of the consumer '" + name + "' of " + file.path + " has another owner. Close this one and open it"
-            + " again.");
+        return new SlotLostException(slot(), "The slot of the consumer '" + name + "' of " + file.path
+            + " has another owner. Close this one and open it again.");
     }
 
     /**
-     * Takes the oldest message, and waits without a time limit while there is none.
+     * Takes the oldest message: the same as {@link #take()}.
      *
-     * @return a message that owns its bytes.
-     * @throws FlyringException as {@link #poll(MessageHandler, int, Duration)} does.
+     * @return a message that owns its bytes; null if there is none.
+     * @throws FlyringException as {@link #poll(MessageHandler, int)} does.
      */
     public Message pop() {
-        return take(Waiting.FOREVER);
+        return take();
     }
 
     /**
@@ -241,6 +244,28 @@ public final class JournalConsumer extends JournalReads {
      */
     public String name() {
         return name;
+    }
+
+    /**
+     * The number of the consumer's slot.
+     *
+     * @return the number, from 0.
+     */
+    public int slot() {
+        return (seat.at() - Layout.JOURNAL_CONTROL_CONSUMERS) / Layout.JOURNAL_CONSUMER_SIZE;
+    }
+
+    /** Removes the name, and closes: what this consumer has not consumed no longer holds back a trim. */
+    public void forget() {
+        checkUsable();
+        seat.lockControl();
+        try {
+            new JournalGate(file, slot()).keep(false);
+            file.syncControl();
+        } finally {
+            seat.unlockControl();
+        }
+        close();
     }
 
     /**

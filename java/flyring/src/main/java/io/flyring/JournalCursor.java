@@ -49,7 +49,7 @@ final class JournalCursor implements AutoCloseable {
         this.skips = skips;
         this.segmentSize = file.segmentSize;
         this.walk = new JournalWalk(file);
-        this.seek = new JournalSeek(file);
+        this.seek = new JournalSeek(file, durable);
     }
 
     long position() {

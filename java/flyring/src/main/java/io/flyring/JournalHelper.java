@@ -9,6 +9,7 @@ package io.flyring;
 final class JournalHelper implements Runnable {
     private static final System.Logger LOG = System.getLogger("io.flyring");
     private static final long CAP_NANOS = 100_000_000;
+    private static final long LOOK_NANOS = 1_000_000_000;
     private static final long STOP_MILLIS = 10_000;
 
     private final JournalFile file;
@@ -22,6 +23,8 @@ final class JournalHelper implements Runnable {
     private boolean helping;
     /** The segment of {@code published} when the work was last done. */
     private long doneFor = -1;
+    /** Of {@link System#nanoTime}, when it looks for segments that are too old. */
+    private long nextLook = System.nanoTime();
     /** The last error that was told, so that each is told once. */
     private String told = "";
 
@@ -118,18 +121,26 @@ final class JournalHelper implements Runnable {
     /** Does what is due. An error is told, and tried again later: the writer finds its own. */
     private void help() {
         doneFor = file.segmentOf(file.published());
-        try {
-            helping = helping || lock.tryLockIfPossible(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
-            handover.closeLeft();
-            if (helping) {
-                prepareAhead();
-            }
-            offerNext();
-            if (helping) {
-                syncDue();
-                trimDue();
-            }
+        helping = helping || lock.tryLockIfPossible(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
+        handover.closeLeft();
+        boolean good = true;
+        if (helping) {
+            good = does(this::prepareAhead);
+        }
+        good &= does(this::offerNext);
+        if (helping) { // also on a full disk, where a trim makes room
+            good &= does(this::syncDue);
+            good &= does(this::trimDue);
+        }
+        if (good) {
             told = "";
+        }
+    }
+
+    private boolean does(Runnable work) {
+        try {
+            work.run();
+            return true;
         } catch (ClosedException e) {
             throw e;
         } catch (FlyringException e) {
@@ -137,6 +148,7 @@ final class JournalHelper implements Runnable {
                 told = e.getMessage();
                 LOG.log(System.Logger.Level.WARNING, "The helper of a journal goes on, but: " + told);
             }
+            return false;
         }
     }
 
@@ -183,10 +195,12 @@ final class JournalHelper implements Runnable {
         final long age = file.limit(Layout.JOURNAL_CONTROL_MAX_AGE);
         final long size = file.limit(Layout.JOURNAL_CONTROL_MAX_SIZE);
         final JournalTrim trim = new JournalTrim(file);
-        if (age > 0) {
+        final long now = System.nanoTime();
+        if (age > 0 && now - nextLook >= 0) {
+            nextLook = now + LOOK_NANOS;
             trim.before(file.identity.now() - age, false);
         }
-        if (size > 0) {
+        if (size > 0 && file.ready() - file.trimmed() > size) {
             trim.size(size, false);
         }
         if (file.trimsConsumed()) {

@@ -127,7 +127,9 @@ final class JournalRecover {
         final long trimmed = file.trimmed();
         for (int slot = 0; slot < file.header.consumers; slot++) {
             final JournalGate gate = new JournalGate(file, slot);
-            if (!gate.isKept()) {
+            // after a failed sync a consumer may be at work: it follows the cut by itself
+            if (!gate.isKept() || reason == Layout.JOURNAL_CUT_FAILED_SYNC
+                && JournalSeat.isLive(file, JournalHeader.consumerSlot(slot))) {
                 continue;
             }
             final long position = gate.position();

@@ -10,6 +10,7 @@ final class JournalSeek {
     private static final int PAGE = 4096;
 
     private final JournalFile file;
+    private final boolean durable;
     private final long segmentSize;
     private final JournalRecord record = new JournalRecord();
 
@@ -24,8 +25,9 @@ final class JournalSeek {
     record Place(long position, long number, long spanStart, long spanNumber, int cuts) {
     }
 
-    JournalSeek(JournalFile file) {
+    JournalSeek(JournalFile file, boolean durable) {
         this.file = file;
+        this.durable = durable;
         this.segmentSize = file.segmentSize;
     }
 
@@ -35,16 +37,19 @@ final class JournalSeek {
 
     /** Up to where records can be believed to be records; without an end in another boot. */
     private long limit() {
+        if (durable) {
+            return file.synced() + JournalRecord.CHECK;
+        }
         final long published = file.published();
         return !file.isOfBoot() ? Layout.MAX_POSITION : JournalFile.isPosition(published) ? published : 0;
     }
 
     /** The journal's end. */
     Place newest() {
-        if (!file.isOfBoot()) {
+        if (!file.isOfBoot() && !durable) {
             return proven();
         }
-        final long checked = file.checked(); // first: what is published reaches behind it
+        final long checked = durable ? file.synced() : file.checked(); // first: what is published reaches behind it
         final long published = limit();
         if (JournalFile.isPosition(checked) && checked < published) {
             final Place place = walk(checked, published, ANY, ANY, ANY);

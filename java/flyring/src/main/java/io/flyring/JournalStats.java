@@ -19,6 +19,7 @@ import java.util.UUID;
  * @param published the position of the end.
  * @param messages how many messages were ever appended.
  * @param synced up to where everything is durable.
+ * @param syncedAt when that was made durable, ns since 1970; 0: never.
  * @param unsyncedSince the time of the oldest message that is not durable; 0 if there is none.
  * @param trimmed where the journal begins.
  * @param ready the end of the last segment that is ready.
@@ -38,9 +39,9 @@ import java.util.UUID;
  * @param consumers the consumers, in the order of their slots.
  */
 public record JournalStats(String path, UUID id, long segmentSize, int content, JournalSync sync, long maxAge,
-    long maxSize, boolean trimConsumed, long published, long messages, long synced, long unsyncedSince, long trimmed,
-    long ready, int segments, long bytes, long oldest, long newest, String writer, int pid, long attachedAt, long epoch,
-    boolean writing, boolean helping, boolean failed, boolean needsRecovery, int successor,
+    long maxSize, boolean trimConsumed, long published, long messages, long synced, long syncedAt, long unsyncedSince,
+    long trimmed, long ready, int segments, long bytes, long oldest, long newest, String writer, int pid,
+    long attachedAt, long epoch, boolean writing, boolean helping, boolean failed, boolean needsRecovery, int successor,
     List<JournalConsumerStats> consumers) {
     private static final int MOST = 100_000;
 
@@ -57,14 +58,18 @@ public record JournalStats(String path, UUID id, long segmentSize, int content, 
                 consumers.add(JournalConsumerStats.of(file, slot, published, messages));
             }
         }
+        final boolean recovered = file.isOfBoot();
+        final long end = recovered ? published : synced; // else nothing counts but what is durable
         final int segments = file.segments().length;
         return new JournalStats(file.path, header.id, header.segmentSize, header.content, sync(file),
             file.limit(Layout.JOURNAL_CONTROL_MAX_AGE), file.limit(Layout.JOURNAL_CONTROL_MAX_SIZE),
-            file.trimsConsumed(), published, messages, synced, firstTime(file, synced), trimmed, file.ready(), segments,
-            segments * (Layout.HEADER_LENGTH + header.segmentSize), firstTime(file, trimmed), newest(file),
+            file.trimsConsumed(), published, messages, synced,
+            Math.max(0, file.word(Layout.JOURNAL_CONTROL_SYNCED_AT)), firstTime(file, synced, end), trimmed, file.ready(), segments,
+            segments * (Layout.HEADER_LENGTH + header.segmentSize), firstTime(file, trimmed, end),
+            time(file, recovered ? file.checked() : synced, end, false),
             owner.name(), owner.pid(), owner.attachedAt(), owner.epoch(),
             JournalSeat.isLive(file, Layout.JOURNAL_CONTROL_SLOT),
-            JournalSeat.isLive(file, Layout.JOURNAL_CONTROL_HELPER_LOCK), file.failed(), !file.isOfBoot(),
+            JournalSeat.isLive(file, Layout.JOURNAL_CONTROL_HELPER_LOCK), file.failed(), !recovered,
             file.successor(), List.copyOf(consumers));
     }
 
@@ -76,18 +81,12 @@ public record JournalStats(String path, UUID id, long segmentSize, int content, 
         }
     }
 
-    private static long firstTime(JournalFile file, long from) {
-        return time(file, from, true);
-    }
-
-    /** The largest time: that of the last check, or of a message behind it. */
-    private static long newest(JournalFile file) {
-        return time(file, file.checked(), false);
+    private static long firstTime(JournalFile file, long from, long end) {
+        return time(file, from, end, true);
     }
 
     /** The time of the first message from a check on, or the largest one; 0 if there is none. */
-    private static long time(JournalFile file, long from, boolean first) {
-        final long published = file.published();
+    private static long time(JournalFile file, long from, long published, boolean first) {
         if (!JournalFile.isPosition(from) || !JournalFile.isPosition(published)) {
             return 0;
         }

@@ -32,10 +32,7 @@ final class JournalTaking {
             if (!file.isOfBoot()) {
                 recovery = recover(Layout.JOURNAL_CUT_POWER_LOSS);
             } else {
-                new JournalResume(file).resume(appender);
-                if (file.failed()) {
-                    recovery = afterFailedSync();
-                }
+                recovery = resume();
             }
             seat.enter(name, true);
             appender.own(seat.epoch());
@@ -47,6 +44,20 @@ final class JournalTaking {
                 appender.leave();
             }
         }
+    }
+
+    private JournalRecovery resume() {
+        final boolean failed = file.failed();
+        try {
+            new JournalResume(file).resume(appender);
+        } catch (CorruptJournalException e) {
+            if (!failed) {
+                throw e;
+            }
+            appender.leave(); // the kernel has dropped pages
+            return recover(Layout.JOURNAL_CUT_FAILED_SYNC);
+        }
+        return failed ? afterFailedSync() : null;
     }
 
     private JournalRecovery recover(int reason) {

@@ -27,14 +27,32 @@ final class JournalTrim {
     long before(long time, boolean gates) {
         final JournalRecord first = new JournalRecord();
         long limit = 0;
-        for (long base : there()) { // its first check has the largest time of what lies before it
-            if (base > 0 && (!JournalSegment.readFirst(file, base, first) || !first.isCheck(base)
-                || first.time() >= time)) {
+        final long[] all = there();
+        for (int i = 0; i < all.length; i++) { // its first check has the largest time of what lies before it
+            if (i > 0 && !isOlder(all[i], time, first, all.length)) {
                 break;
             }
-            limit = base;
+            limit = all[i];
         }
         return trim(limit, gates);
+    }
+
+    /** Whether all messages before a segment are older. Behind a cut lies no message of its segment. */
+    private boolean isOlder(long base, long time, JournalRecord first, int most) {
+        long at = base;
+        for (int i = 0; i < most; i++) {
+            if (!JournalSegment.readFirst(file, at, first)) {
+                return false;
+            }
+            if (first.isCheck(at)) {
+                return first.time() < time;
+            }
+            if (!first.isCut(at, file.segmentSize)) {
+                return false;
+            }
+            at = first.next();
+        }
+        return false;
     }
 
     /** Removes segments until at most so many bytes of them are left. */
@@ -46,7 +64,7 @@ final class JournalTrim {
             left--;
             limit = there[i];
         }
-        return limit == 0 ? 0 : trim(limit, gates);
+        return trim(limit, gates);
     }
 
     private long[] there() {
@@ -62,7 +80,12 @@ final class JournalTrim {
      */
     long trim(long limit, boolean gates) {
         if (lowest(limit, gates) <= file.trimmed()) { // 1
-            return 0;
+            final long[] all = file.segments();
+            if (all.length == 0 || all[0] >= file.trimmed()) {
+                return 0;
+            }
+            file.syncControl(); // 5, of a trim that was killed
+            return unlinkBelow(file.trimmed());
         }
         file.syncControl(); // 2: before trimmed, else a loss of power brings back an older gate
         final long x;
@@ -75,6 +98,10 @@ final class JournalTrim {
             file.wordRelease(Layout.JOURNAL_CONTROL_TRIMMED, x); // 4; pairs with: read, segment missing
         }
         file.syncControl(); // 5: before anything is unlinked
+        return unlinkBelow(x);
+    }
+
+    private long unlinkBelow(long x) {
         long freed = 0;
         for (long base : file.segments()) {
             if (base < x) {

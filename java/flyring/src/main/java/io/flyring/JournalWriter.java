@@ -79,7 +79,6 @@ public final class JournalWriter implements AutoCloseable {
         this.claim = new JournalClaim(appender);
         this.defaultType = defaultType(appender.file);
         this.cleaner = Memory.whenForgotten(this, hold);
-        appender.whenFailed(hold);
     }
 
     /** The type of raw bytes: 1, or in a journal with a schema a type that no message of a schema has. */
@@ -330,6 +329,16 @@ public final class JournalWriter implements AutoCloseable {
      */
     public long number() {
         return appender.count();
+    }
+
+    /**
+     * How many segments this writer had to make itself, because none was ready when it needed one: each took it
+     * milliseconds. More segments ahead make them fewer.
+     *
+     * @return the number.
+     */
+    public long unprepared() {
+        return appender.unprepared();
     }
 
     /**

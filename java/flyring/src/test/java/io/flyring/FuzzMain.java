@@ -22,6 +22,8 @@ public final class FuzzMain {
     private static final long HANG_NANOS = 20_000_000_000L;
     /** Each so many inputs one is a table. */
     private static final int TABLES = 4;
+    /** Each so many inputs one is a journal, which takes longer. */
+    private static final int JOURNALS = 40;
     private static final long MIX = 0x9E37_79B9_7F4A_7C15L;
 
     private static volatile long current;
@@ -52,13 +54,16 @@ public final class FuzzMain {
             ByteBuffer now = progress.map(FileChannel.MapMode.READ_WRITE, 0, Long.BYTES);
             FuzzDrive drive = new FuzzDrive(file);
             FuzzTable table = new FuzzTable(folder, drive.counts);
+            FuzzJournal journal = new FuzzJournal(folder, drive.counts);
             for (; done < inputs && System.nanoTime() < end; done++) {
                 current = first + done;
                 since = System.nanoTime();
                 now.putLong(0, current);
                 SplittableRandom random = new SplittableRandom(seed * MIX + current);
                 try {
-                    if (current % TABLES == 0) {
+                    if (current % JOURNALS == 1) {
+                        journal.run(random);
+                    } else if (current % TABLES == 0) {
                         table.run(random);
                     } else {
                         file.make(random);
@@ -72,6 +77,7 @@ public final class FuzzMain {
                 }
             }
             table.close();
+            journal.close();
             double seconds = (System.nanoTime() - start) / 1e9;
             System.out.println(drive.counts);
             System.out.printf("%d inputs in %.1f s, %.0f a second, seed %d%n", done, seconds, done / seconds, seed);
@@ -97,7 +103,10 @@ public final class FuzzMain {
         "table attached", "table attached read-only", "table value", "table entry", "table changed",
         "table removed true", "table recovered", "table grow", "table handler threw", "table CorruptTableException",
         "table NeedsRecoveryException", "table BusyException", "table NoSpaceException", "table SlotLostException",
-        "table CorruptHeaderException", "table TruncatedException", "table TimedOutException");
+        "table CorruptHeaderException", "table TruncatedException", "table TimedOutException",
+        "journal attached", "journal message", "journal cut", "journal writer", "journal recovered", "journal consumer",
+        "journal CorruptJournalException", "journal DamagedException", "journal NeedsRecoveryException",
+        "journal CorruptHeaderException", "journal TruncatedException");
 
     private static void watch(long limit, Thread worker) {
         Thread thread = new Thread(() -> {

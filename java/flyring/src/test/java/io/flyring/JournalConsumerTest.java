@@ -72,13 +72,18 @@ class JournalConsumerTest {
         assertEquals("m0", Journals.text(consumer.peek()));
         assertEquals("m0", Journals.text(consumer.pop()));
         assertEquals(2, consumer.size());
+        assertEquals(0, consumer.slot());
         assertEquals(Journals.numbered(1, 3), Journals.texts(consumer));
-        Other<Message> waiting = new Other<>(consumer::pop);
+        Other<Message> waiting = new Other<>(() -> consumer.pop(Publisher.FOREVER));
         Thread.sleep(30);
         Journals.append(writer, 3, 4);
         assertEquals("m3", Journals.text(waiting.result()));
         consumer.sync();
+        assertNull(consumer.pop());
         assertThrows(InvalidArgumentException.class, () -> consumer.pop(Duration.ofNanos(-1)));
+        consumer.forget();
+        assertEquals(List.of(), journal.stats().consumers());
+        assertThrows(ClosedException.class, consumer::pop);
     }
 
     @Test

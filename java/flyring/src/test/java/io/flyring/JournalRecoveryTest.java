@@ -311,7 +311,9 @@ class JournalRecoveryTest {
             assertThrows(IoException.class, writer::sync);
             assertThrows(IoException.class, () -> writer.claim(1));
             assertEquals(Journals.numbered(0, 4), Journals.texts(journal)); // readers go on
-            try (JournalWriter heir = Journals.writer(journal)) { // the slot is free at once
+            assertThrows(NoFreeSlotException.class, () -> Journals.writer(journal)); // until it is closed
+            writer.close();
+            try (JournalWriter heir = Journals.writer(journal)) {
                 assertNull(heir.recovery());
                 assertEquals(heir.position() - 64, journal.stats().synced());
                 Journals.append(heir, "m4");

@@ -234,7 +234,7 @@ final class JournalStores {
             long consumed = 0;
             try (Journal journal = Journal.open(path, Journals.boot(boot))) {
                 try (JournalReader waiting = journal.reader(JournalStart.NEWEST);
-                    JournalWriter writer = journal.writer("heir", false, 0, Duration.ZERO)) {
+                    JournalWriter writer = journal.writer("heir", false, 1, Duration.ZERO)) {
                     number = writer.number();
                     Journals.append(writer, "next");
                     List<String> more = Journals.texts(waiting);

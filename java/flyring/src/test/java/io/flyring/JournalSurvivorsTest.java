@@ -50,6 +50,29 @@ class JournalSurvivorsTest {
     }
 
     @Test
+    void aStoppedWriterKeepsItsSlotUntilItIsKilled() throws Exception {
+        try (Journal journal = Journal.create(path(), Journals.small()); JournalReader reader = journal.reader()) {
+            Process child = Rings.java(Child.class, "journal-writer", path()).start();
+            assertEquals('r', child.getInputStream().read());
+            Other.until(() -> journal.stats().messages() > 100);
+            assertEquals(0, new ProcessBuilder("kill", "-STOP", Long.toString(child.pid())).start().waitFor());
+            Thread.sleep(20);
+            final long messages = journal.stats().messages();
+            NoFreeSlotException e = assertThrows(NoFreeSlotException.class,
+                () -> journal.writer("", Duration.ofMillis(20)));
+            assertEquals(child.pid(), e.owners().get(0).pid());
+            assertThrows(NoFreeSlotException.class, () -> journal.push(new byte[1], 1, Duration.ofMillis(20)));
+            assertTrue(journal.stats().writing());
+            assertTrue(Journals.texts(reader).size() >= messages); // it holds no reader back
+            assertEquals(137, child.destroyForcibly().waitFor());
+            try (JournalWriter heir = Journals.writer(journal)) {
+                Journals.append(heir, "x");
+                assertTrue(heir.number() > messages);
+            }
+        }
+    }
+
+    @Test
     void readersSeeEachMessageOnceWhileWritersAreKilled() throws Exception {
         try (Journal journal = Journal.create(path(), Journals.small())) {
             AtomicBoolean stop = new AtomicBoolean();

@@ -277,6 +277,42 @@ class JournalTest {
     }
 
     @Test
+    void errorsComeInTheirOrder() {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            Journal reading = Journal.open(path(), new OpenOptions().readOnly(true));
+            for (boolean closed : new boolean[] {false, true}) {
+                Class<? extends FlyringException> first = closed ? ClosedException.class
+                    : InvalidArgumentException.class;
+                Class<? extends FlyringException> second = closed ? ClosedException.class
+                    : AccessDeniedException.class;
+                assertThrows(first, () -> reading.writer("a b"));
+                assertThrows(first, () -> reading.writer("", true, 0, Duration.ZERO));
+                assertThrows(first, () -> reading.writer("", true, 17, Duration.ZERO));
+                assertThrows(first, () -> reading.writer("", Duration.ofNanos(-1)));
+                assertThrows(first, () -> reading.consumer(""));
+                assertThrows(first, () -> reading.forget("a b"));
+                assertThrows(first, () -> reading.trimPosition(-1));
+                assertThrows(first, () -> reading.trimSize(-1));
+                assertThrows(first, () -> reading.push(new byte[1], 0, Duration.ZERO));
+                assertThrows(first, () -> reading.change(new JournalOptions().maxSize(-1)));
+                assertThrows(second, reading::writer);
+                assertThrows(second, () -> reading.consumer("c"));
+                assertThrows(second, () -> reading.forget("c"));
+                assertThrows(second, reading::trimConsumed);
+                assertThrows(second, () -> reading.push(new byte[1]));
+                assertThrows(second, () -> reading.change(new JournalOptions().maxSize(1)));
+                if (!closed) {
+                    reading.close();
+                }
+            }
+            try (JournalWriter writer = Journals.writer(journal)) {
+                assertThrows(BusyException.class, () -> journal.push(new byte[1]));
+                assertThrows(MessageTooLargeException.class, () -> journal.push(new byte[Journals.SMALL]));
+            }
+        }
+    }
+
+    @Test
     void changeChangesWhatIsGiven() {
         try (Journal journal = create()) {
             journal.change(new JournalOptions().sync(JournalSync.EACH).maxAge(Duration.ofSeconds(3)));
@@ -321,7 +357,7 @@ class JournalTest {
                 assertEquals(2000, stats.unsyncedSince());
                 assertEquals(1, stats.segments());
                 assertEquals(4096 + Journals.SMALL, stats.bytes());
-                assertEquals(List.of(new JournalConsumerStats("c", 128, 2, writer.position() - 128, 0, true, 42, 1500)),
+                assertEquals(List.of(new JournalConsumerStats(0, "c", 128, 2, writer.position() - 128, 0, true, 42, 1500)),
                     stats.consumers());
                 consumer.close();
                 assertFalse(journal.stats().consumers().get(0).live());

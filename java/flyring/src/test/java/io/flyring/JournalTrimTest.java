@@ -3,9 +3,11 @@ package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -100,6 +102,77 @@ class JournalTrimTest {
             journal.forget("b");
             assertEquals(2 * FILE, journal.trimConsumed());
             assertEquals(0, first.lost());
+        }
+    }
+
+    @Test
+    void whatAKilledTrimLeftGoesWithTheNextOne() throws IOException {
+        JournalWriter writer = Journals.writer(journal);
+        Journals.fill(writer, 3L * Z, 1000);
+        writer.sync();
+        byte[] first = Files.readAllBytes(Path.of(Journals.segment(path(), 0)));
+        assertEquals(Z + 4096, journal.trimPosition(Z));
+        assertEquals(0, journal.trimPosition(Z));
+        Files.write(Path.of(Journals.segment(path(), 0)), first); // as if the kill had come before the unlink
+        assertEquals(Z + 4096, journal.trimPosition(Z));
+        assertFalse(Files.exists(Path.of(Journals.segment(path(), 0))));
+        assertThrows(InvalidArgumentException.class, () -> journal.trimPosition(-1));
+        assertEquals(Z + 4096, journal.trimPosition(2L * Z + 1));
+    }
+
+    @Test
+    void aReaderGoesOverFiveRollsWhileATrimRemovesWhatItHasRead() {
+        JournalWriter writer = Journals.writer(journal);
+        JournalReader reader = journal.reader();
+        JournalReader behind = journal.reader();
+        assertNull(behind.take());
+        for (int roll = 1; roll <= 5; roll++) {
+            Journals.fill(writer, (long) roll * Z + 1000, 1000);
+            Journals.texts(reader);
+            assertEquals(writer.number(), reader.number());
+            writer.sync();
+            journal.trimPosition(reader.position());
+            assertEquals((long) roll * Z, journal.stats().trimmed());
+        }
+        assertEquals(0, reader.lost());
+        assertEquals(5, writer.unprepared()); // without a helper
+        int read = Journals.texts(behind).size();
+        assertEquals(writer.number(), behind.lost() + read);
+        assertTrue(behind.lost() > 0 && read > 0);
+    }
+
+    /** Open descriptors, and mappings of segments. */
+    private static int[] use() throws IOException {
+        try (java.util.stream.Stream<Path> open = Files.list(Path.of("/proc/self/fd"));
+            java.util.stream.Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+            return new int[] {(int) open.count(), (int) maps.filter(line -> line.contains(".seg")).count()};
+        }
+    }
+
+    /** {@code -Dflyring.long.journal=BYTES} is the nightly run (./dev journals). */
+    @Test
+    void aLongRunKeepsMemoryDescriptorsAndMappingsFlat() throws IOException {
+        final long bytes = Long.getLong("flyring.long.journal", 256L << 20);
+        final int large = 64 << 20;
+        try (Journal big = Journal.create(rings.path("big.journal"), new JournalOptions().segmentSize(large)
+            .maxSize(2L * large)); JournalWriter writer = big.writer(); JournalReader reader = big.reader()) {
+            final byte[] payload = new byte[1 << 20];
+            int[] first = null;
+            while (writer.position() < bytes) {
+                writer.append(payload);
+                while (reader.poll(message -> { }) > 0) {
+                    continue;
+                }
+                if (first == null && writer.position() > large + large / 2) {
+                    first = use();
+                }
+            }
+            assertEquals(writer.number(), reader.number());
+            assertEquals(0, reader.lost());
+            Other.until(() -> big.stats().bytes() <= 2L * (large + 4096));
+            final int[] last = use();
+            assertTrue(last[0] <= first[0] + 3, "descriptors " + first[0] + " " + last[0]);
+            assertTrue(last[1] <= 5, "mappings " + last[1]); // the writer's, the next one, those being unmapped
         }
     }
 

@@ -63,6 +63,32 @@ class JournalWaitingTest {
         assertThrows(CancelledException.class, other::result);
     }
 
+    /** An interrupt that is pending ends a wait, and nothing else: an append, a roll, a sync and a read go on. */
+    @Test
+    void anInterruptEndsWaitsAndNothingElse() throws Exception {
+        new Other<>(() -> {
+            JournalReader reader = journal.reader();
+            JournalConsumer consumer = journal.consumer("c");
+            Thread.currentThread().interrupt();
+            append(200); // with rolls
+            writer.sync();
+            assertTrue(Thread.currentThread().isInterrupted());
+            assertEquals(200, Journals.texts(reader).size());
+            assertEquals(200, Journals.texts(consumer).size());
+            assertTrue(journal.stats().segments() > 2);
+            assertTrue(journal.trimConsumed() > 0);
+            consumer.sync();
+            journal.reader(JournalStart.number(190)).close();
+            assertTrue(Thread.currentThread().isInterrupted());
+            assertThrows(CancelledException.class, () -> reader.take(Publisher.FOREVER));
+            append(1);
+            assertEquals(1, Journals.texts(reader).size());
+            return true;
+        }).result();
+        append(1); // nothing was closed
+        writer.sync();
+    }
+
     @Test
     void waitSetsHaveReadersAndConsumers() throws Exception {
         JournalReader reader = journal.reader();

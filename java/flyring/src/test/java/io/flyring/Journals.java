@@ -36,7 +36,7 @@ final class Journals {
     }
 
     static JournalWriter writer(Journal journal) {
-        return journal.writer("w", false, 0, java.time.Duration.ZERO);
+        return journal.writer("w", false, 1, java.time.Duration.ZERO);
     }
 
     static long append(JournalWriter writer, String text) {
