@@ -76,18 +76,18 @@ TEST_F(JournalVerbs, options_are_checked_and_compared) {
         try {
             Journal::open_or_create("j", asked);
         } catch (const flyring::ChannelDiffers& error) {
-            return error.field();
+            return error.field() + ": " + error.expected() + ", " + error.actual();
         }
         return std::string();
     };
     made.segment_size = 1 << 17;
     made.sync = JournalSync::each();
-    EXPECT_EQ(differs(made), "segment_size");
+    EXPECT_EQ(differs(made), "segment_size: 131072, 65536");
     made.segment_size = smallest;
-    EXPECT_EQ(differs(made), "sync");
+    EXPECT_EQ(differs(made), "sync: each, 10000000 ns");
     made.sync = JournalSync::every(10ms);
     made.trim_consumed = true;
-    EXPECT_EQ(differs(made), "trim_consumed");
+    EXPECT_EQ(differs(made), "trim_consumed: true, false");
     Journal journal = Journal::open("j");
     flyring::JournalChange change;
     change.trim_consumed = true;
