@@ -116,6 +116,7 @@ Json stats_json(const flyring::JournalStats& stats) {
             {"published", stats.published},
             {"messages", stats.messages},
             {"synced", stats.synced},
+            {"synced_at", stats.synced_at},
             {"unsynced_since", stats.unsynced_since},
             {"trimmed", stats.trimmed},
             {"ready", stats.ready},

@@ -315,6 +315,24 @@ def test_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> Non
         assert not set(gone) & set(numbers)
 
 
+def test_last_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> None:
+    for payload in payloads(3000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    begin = [end for _, end in spans(there) if end < writer.position // Z * Z][-1] + 64
+    there.segment(writer.position).unlink()
+    with journal.reader() as reader:
+        with pytest.raises(DamagedError) as error:
+            while reader.poll(lambda message: None):
+                pass
+        found = error.value
+        assert (found.from_, found.to, found.messages) == (begin, writer.position, -1)
+    with journal.reader(skip_damaged=True) as reader:
+        while reader.poll(lambda message: None):
+            pass
+        assert reader.position == begin and reader.lost == 0  # it waits for a check
+
+
 # Durable
 
 

@@ -59,6 +59,7 @@ final class StatsJson {
         json.addProperty("published", stats.published());
         json.addProperty("messages", stats.messages());
         json.addProperty("synced", stats.synced());
+        json.addProperty("synced_at", stats.syncedAt());
         json.addProperty("unsynced_since", stats.unsyncedSince());
         json.addProperty("trimmed", stats.trimmed());
         json.addProperty("ready", stats.ready());
