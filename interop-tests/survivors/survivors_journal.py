@@ -27,7 +27,7 @@ class JournalWorld(World):
     """A journal in which the observer has a consumer, and appends while the victim has no writer."""
 
     KIND, BESIDE, EXPECTED = "journal", False, {"consumer 0"}
-    CLOSES = (None, "io")  # a close of a writer that cannot sync says so, and has closed
+    CLOSES = (None, "io", "closed", "bad-request")  # a writer that cannot sync says so, and has closed
 
     def make(self):
         self.path = self.run.folder / f"{self.name}.journal" / "control"
