@@ -17,6 +17,7 @@ from cases_journal import (
     SEGMENT,
     SMALL,
     attach,
+    checks,
     flip,
     folder_of,
     plain,
@@ -174,6 +175,8 @@ def recovered(run, first, second, third):
         true("at least what was synced", len(proven) >= synced["number"], (len(proven), synced))
         if what == "whole":
             equal("nothing is lost", len(proven), len(whole))
+        ends = [p + CHECK for p, _ in checks(run, name)]
+        true("it goes up to the end of a check", done["position"] in ends, (done, ends))
         equal("reason, next", (done["reason"], report["position"]), (1, done["next"] + CHECK))
         names = [[p.name for p in sorted(folder_of(run, copy).iterdir())] for copy in copies.values()]
         equal("the same files", names[1:], names[:1] * 2)
