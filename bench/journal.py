@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from driver.contenders import ROOT, load
-from driver.install import environment, fill_in
+from driver.install import PYTHON_VENV, environment, fill_in
 
 WARM = 12  # kills that are not counted: a JVM compiles, and loads classes
 LIMIT_MS = 10.0
@@ -72,7 +72,7 @@ def recovery(program: str, folder: str, kills: int) -> list[float]:
     found = []
     try:
         for number in range(WARM + kills):
-            path = f"{folder}/{number}"
+            path = f"{folder}/{number}.journal"
             writer = Side(program if number % WARM == 0 else "cpp", "a", path)  # by C++ where that is enough
             time.sleep(random.uniform(0.01, 0.1))
             writer.kill()
@@ -81,7 +81,7 @@ def recovery(program: str, folder: str, kills: int) -> list[float]:
                 raise RuntimeError(f"{program}: nothing is left of what the killed writer has appended")
             if number >= WARM:
                 found.append(answer["ns"] / 1e6)
-            shutil.rmtree(f"{path}.journal")
+            shutil.rmtree(path)
     finally:
         opener.kill()
     return found
@@ -89,13 +89,13 @@ def recovery(program: str, folder: str, kills: int) -> list[float]:
 
 def fill(folder: str, megabytes: int) -> str:
     """Lets a writer append so much, and gives up its place. Returns the journal's path."""
-    path = f"{folder}/filled"
+    path = f"{folder}/filled.journal"
     writer = Side("cpp", "a", path)
-    while sum(file.stat().st_blocks for file in Path(f"{path}.journal").glob("*.seg")) < megabytes << 11:
+    while sum(file.stat().st_blocks for file in Path(path).glob("*.seg")) < megabytes << 11:
         time.sleep(0.05)
     writer.kill()
     Side("cpp", "b", folder).ask(path)
-    return f"{path}.journal"
+    return path
 
 
 def forget(folder: str) -> None:
@@ -120,7 +120,7 @@ def check(folder: str, megabytes: int, rounds: int) -> list[tuple[str, float, fl
     journal = fill(folder, megabytes)
     segments = [str(path) for path in sorted(Path(journal).glob("*.seg"))]
     size = sum(os.path.getsize(path) for path in segments) / 1e6
-    command = [sys.executable, "-m", "flyring.cli", "journal", "check", journal]
+    command = [str(PYTHON_VENV / "bin/python"), "-m", "flyring.cli", "journal", "check", journal]
     found = []
     for cold in (True, False):
         for _ in range(rounds):
@@ -129,7 +129,7 @@ def check(folder: str, megabytes: int, rounds: int) -> list[tuple[str, float, fl
                 if cold:
                     forget(journal)
                 rates.append(size / seconds(argv))
-            found.append(("cold" if cold else "in the cache", *rates))
+            found.append(("cold" if cold else "in the cache", rates[0], rates[1]))
     return found
 
 

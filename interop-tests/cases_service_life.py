@@ -66,7 +66,7 @@ def server_evicted(run, caller, victim, operator):
     b.call("server", channel=name, server=name, name="slow")
     a.call("client", channel=name, client=name)
     text = refused("no-free-slot", c, "server", channel=name, server=name)["message"]
-    true("it says who is in the way", "slow" in text and str(b.pid) in text, text)
+    true("it names the server that is in the way", "slow" in text and str(b.pid) in text, text)
     start(a, name, "begun")
     start(a, name, "waiting")
     equal("one of them", len(serve(b, name, {"keep": "k"}, limit=1)), 1)

@@ -130,7 +130,7 @@ def room(run, waiter, other):
                 equal("none of a batch in time", p.a.call(op, publisher=p.name, timeout=SHORT, **fields)["taken"], 0)
             else:
                 held = timed_out(p, "back-pressured", op, publisher=p.name, **fields)["holder"]
-                equal("who holds it back", held, p.a.call("held_by", publisher=p.name)["holder"])
+                equal("what holds it back", held, p.a.call("held_by", publisher=p.name)["holder"])
                 equal("its slot", held["slot"], 0)
             before = p.file.sequence("room")
             p.sleeps("room", op, publisher=p.name, **fields)

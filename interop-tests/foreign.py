@@ -29,8 +29,7 @@ from simulation import crc32c  # noqa: E402
 OPENS = "java.base/jdk.internal.misc=ALL-UNNAMED"  # Agrona 2 needs this on every JDK
 INBOX = {"kind": "inbox", "publishers": 1, "subscribers": 1, "alignment": 8, "counters": 0}
 # 140 000 of these are more than 2 GiB, where 32-bit arithmetic overflows. They end exactly at the ring's end, so a
-# stock
-# writer never reads the head again because of a wrap.
+# stock writer never reads the head again because of a wrap.
 LARGE = {"min": 16376, "max": 16376}
 LARGE_COUNT = 140_000
 # Eight of these fill a ring of 4096 bytes, so each lap ends exactly at the ring's end.

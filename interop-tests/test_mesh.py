@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mesh of a C++, a Java and a Python process, watched by ``flyring monitor --mesh``: who is stopped, dead or tardy,
-who has left, and when the monitor or the whole machine stood still."""
+"""A mesh of a C++, a Java and a Python process, watched by ``flyring monitor --mesh``: which member is stopped, dead or
+tardy, which has left, and when the monitor or the whole machine stood still."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def python() -> str:
             f'("{f.key}", {f.value}, "{f.type}", {f.count}, {f.stride}),'
             for f in fields
         ]
-        if len(rows) == 1:  # in one line, as ruff formats it
+        if len(rows) == 1:  # as the formatter wants it
             lines.append(f'    "{table}": ({rows[0]}),')
         elif rows:
             lines.append(f'    "{table}": (')

@@ -44,7 +44,12 @@ class FlyringJournal {
 
     template <class Read>
     [[gnu::always_inline]] void receive(Read&& read) {
-        reader_->poll([&](const flyring::JournalMessage& message) { read(message.data()); }, limit_);
+        const int handed = reader_->poll([&](const flyring::JournalMessage& message) { read(message.data()); }, limit_);
+        if (limit_ > 1) {
+            batch_spin_.idle(handed);
+        } else {
+            spin_.idle(handed);
+        }
     }
 
     /// Removes what was read, so that files do not grow without end.
@@ -85,6 +90,8 @@ class FlyringJournal {
     }
 
     int limit_;
+    flyring::SpinWait spin_;
+    flyring::BatchSpinWait batch_spin_;  // a reader that follows stands back, as the ring's does
     std::vector<std::byte> message_;
     std::optional<flyring::Journal> in_, out_;
     std::optional<flyring::JournalReader> reader_;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t most_bytes = std::int64_t{4} << 30;
 
-/// Appends to the journal `--dir`.journal until it is killed, or has appended 4 GiB.
+/// Appends to the journal `--dir` until it is killed, or has appended 4 GiB.
 void append_until_killed(const Setup& setup) {
     flyring::Journal journal = flyring::Journal::open_or_create(setup.dir);
     flyring::JournalWriter writer = journal.writer("bench");
@@ -40,10 +40,10 @@ void take_over() {
         flyring::JournalWriter writer = journal.writer("bench");
         writer.append("after the kill");
         const std::int64_t ns = bench_now() - start;
-        std::printf("{\"ns\": %lld, \"messages\": %lld}\n", static_cast<long long>(ns),
-                    static_cast<long long>(writer.number() - 1));
+        const std::int64_t before = writer.number() - 1;
+        journal.close();
+        std::printf("{\"ns\": %lld, \"messages\": %lld}\n", static_cast<long long>(ns), static_cast<long long>(before));
         std::fflush(stdout);
-        writer.close();
     }
 }
 

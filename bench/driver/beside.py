@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench --against COMMIT --with COMMAND: a command that looks at the channels of this tree's side, and of no
-other. The ratio is then what it costs to be looked at. The command's own time on a core takes from both sides alike."""
+"""./dev bench --against COMMIT --with COMMAND: runs a command that looks at the channels of this tree's side only. So
+the ratio shows what it costs a channel if the command looks at it. The command's own time on a core takes from both
+sides alike."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from types import TracebackType
 
 from driver.sides import Failure
 
-PATIENCE = 5.0  # seconds, for its end
+PATIENCE = 5.0  # seconds that the command may take to end
 
 
 class Beside:

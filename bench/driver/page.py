@@ -233,7 +233,7 @@ def value_markup(value: Any) -> str:
 def raw_data(results: Results) -> str:
     files = [
         ("raw.jsonl.xz", "one line per slice"),
-        ("run.json.xz", "tables, contenders, what each said of itself, who was left out and why"),
+        ("run.json.xz", "tables, contenders, what each said of itself, which were left out and why"),
         ("environment.json", "the machine"),
     ]
     for path in sorted((results.folder / "histograms").glob("*.hlog.xz")):

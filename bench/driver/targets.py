@@ -57,7 +57,7 @@ def judge(results: Results, table: Table, target: Mapping[str, Any]) -> list[Ver
         found = [first(results, table, target, classes, [c], f"{text}: {label[c]}") for c in mine]
     else:
         found = [first(results, table, target, classes, mine, text)]
-    nobody = Verdict(table.name, text, classes[0], "no figure: nobody, or fewer than five rounds", None)
+    nobody = Verdict(table.name, text, classes[0], "no figure: no contender, or fewer than five rounds", None)
     return [v for v in found if v is not None] or [nobody]
 
 

@@ -172,12 +172,9 @@ def test_amd_a_target_of_cores_far_apart_says_what_few_rounds_say(amd: Results) 
 
 
 # Of the Intel machine there is a report, without raw data. It tells: round trips of the raw line 252 to 346 ns, without
-# two
-# modes; of the stream slices of Flyring's contenders and of the bare ring few were dropped, of those of Agrona 38 or 39
-# of 40, as
-# "mixed": the raw line before and after differed by more than 15 %, or a core was more than 10 % slower than usual. The
-# report does not
-# say which. So these slices are made up, with the one and with the other.
+# two modes; of the stream slices of Flyring's contenders and of the bare ring few were dropped, of those of Agrona 38
+# or 39 of 40, as "mixed": the raw line before and after differed by more than 15 %, or a core was more than 10 % slower
+# than usual. The report does not say which. So these slices are made up, with the one and with the other.
 INTEL_KEPT = ("cpp/bare-ring", "cpp/flyring-claim", "java17/flyring-claim", "java25/flyring-claim")
 INTEL_DROPPED = ("java25/agrona-onetoone-claim", "java17/agrona-manytoone", "java25/agrona-manytoone")
 

@@ -17,8 +17,7 @@ OPERATIONS = ("offer", "take", "claim", "poll", "batch")
 
 class Ring:
     # Without a subscriber nothing holds offer, claim and batch back, so all instructions of the extension are theirs.
-    # take
-    # and poll need messages, so they offer them, too.
+    # take and poll need messages, so they offer them, too.
 
     def __init__(self, folder: str, operation: str) -> None:
         path = os.path.join(folder, operation)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/1.1 over loopback by the standard library, http.server and http.client: a POST on a connection that stays. The
-server handles its only connection request by request, in the side's own thread. Which port it is, a file says."""
+server handles its only connection request by request, in the side's own thread. A file tells the client the port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POST = """
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One connection. Its constructor is done when it is set up; handle_one_request reads a request."""
+    """One connection. The constructor only sets it up; each call of handle_one_request reads one request."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

@@ -65,8 +65,7 @@ class PublishSubscribe(Contender):
 
     def connect(self) -> None:
         # All ports exist by now. Without this, a subscriber joins at its first look, and until then a publisher does
-        # not
-        # wait at a full buffer, but drops messages.
+        # not wait at a full buffer, but drops messages.
         if self.publisher:
             self.publisher.update_connections()
         if self.subscriber:

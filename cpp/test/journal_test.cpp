@@ -141,6 +141,19 @@ TEST_F(JournalVerbs, appends_are_read_with_time_position_and_number) {
     EXPECT_EQ(third->number(), 2);
     EXPECT_FALSE(reader.take());
     EXPECT_EQ(reader.number(), 3);
+
+    // Over some milliseconds, in which most appends read the processor's counter.
+    constexpr std::int64_t near = 2000;
+    for (int i = 0; i < 400; ++i) {
+        const std::int64_t earlier = flyring::detail::clock_ns(CLOCK_REALTIME);
+        writer.append("again");
+        const std::int64_t later = flyring::detail::clock_ns(CLOCK_REALTIME);
+        const std::int64_t time = reader.take()->time();
+        EXPECT_GE(time, earlier - near);
+        EXPECT_LE(time, later + near);
+        while (flyring::detail::clock_ns(CLOCK_REALTIME) < later + 10'000) {
+        }
+    }
     EXPECT_EQ(code_of([&] { writer.append(bytes("x"), 0); }), "invalid-argument");
     EXPECT_EQ(code_of([&] { writer.append(std::string(65536 / 4 - 15, 'x')); }), "too-large");
     writer.append(std::string(65536 / 4 - 16, 'x'));

@@ -66,7 +66,7 @@ TEST_F(Stats, a_lock_of_another_program_is_no_owner) {
     ASSERT_GE(fd, 0);
     struct flock range{};
     range.l_type = F_WRLCK;
-    // From behind the lock of publisher slot 1 up to the lock of slot 2, which alone is the byte of an owner.
+    // The lock ends with the lock byte of publisher slot 2; it contains no other byte that stands for an owner.
     const auto at = static_cast<off_t>(flyring::layout::HEADER_LENGTH + flyring::layout::CONTROL_SLOTS +
                                        flyring::layout::CONTROL_SLOT_LOCK);
     range.l_start = at + static_cast<off_t>(flyring::layout::CONTROL_SLOT_LENGTH) + 1;

@@ -279,7 +279,7 @@ TEST_F(TableVerbs, a_change_or_close_inside_a_handler_of_an_update_is_view_alive
     const auto try_all = [&](std::string& value) {
         EXPECT_EQ(table.get("a"), value);
         inside([&] { table.put("a", "x"); });
-        inside([&] { table.put(5, "of a wrong type"); });  // it comes before the arguments
+        inside([&] { table.put(5, "of a wrong type"); });  // checked before the arguments
         inside([&] { table.compare_and_put("a", 0, "x"); });
         inside([&] { table.remove("a"); });
         inside([&] { table.clear(); });
@@ -302,7 +302,7 @@ TEST_F(TableVerbs, a_change_or_close_inside_a_handler_of_an_update_is_view_alive
     EXPECT_EQ(tried, 22);
     EXPECT_EQ(table.get("a"), "1!!");
     EXPECT_EQ(table.version(), 3);
-    // Another thread has no handler to wait for, but the writer is not its.
+    // Another thread is not inside a handler, so it gets no ViewAlive; but it may not use this thread's writer.
     std::string code;
     writer.update("a",
                   [&](std::string&) { std::thread([&] { code = code_of([&] { writer.put("a", "2"); }); }).join(); });
@@ -320,7 +320,7 @@ TEST_F(TableVerbs, a_change_that_would_wait_for_the_own_writer_is_busy) {
     EXPECT_EQ(code_of([&] { table.update("a", [](std::string&) {}); }), "busy");
     EXPECT_EQ(code_of([&] { table.clear(); }), "busy");
     EXPECT_EQ(code_of([&] { table.grow(1000); }), "busy");
-    EXPECT_EQ(code_of([&] { table.put("a", std::string(49, 'x')); }), "too-large");  // it comes first
+    EXPECT_EQ(code_of([&] { table.put("a", std::string(49, 'x')); }), "too-large");  // checked before busy
     EXPECT_EQ(code_of([&] { table.writer(); }), "no-free-slot");
     EXPECT_EQ(table.snapshot("copy"), 1U);
     table.sync();
@@ -431,7 +431,8 @@ TEST_F(TableVerbs, a_removed_key_leaves_no_older_value_in_its_cell) {
     EXPECT_EQ(*changes.view().version(0) >> 1, 3);
     EXPECT_EQ(*seq(first), *changes.view().version(0));
     EXPECT_EQ(*seq(second), 0);
-    // As a writer leaves it that is killed between the tombstone and the stack: the next one does the rest.
+    // The state that a writer leaves if it is killed between the tombstone and the stack. The next writer does the
+    // rest.
     const flyring::detail::HashedKey key(support::bytes("a").data(), 1);
     *seq(second) = second;
     *changes.top() = 0;
@@ -441,7 +442,7 @@ TEST_F(TableVerbs, a_removed_key_leaves_no_older_value_in_its_cell) {
     EXPECT_EQ(*seq(second), 0);
     EXPECT_EQ(*changes.top(), 1U);
     EXPECT_EQ(table.size(), 0U);
-    // One that is killed behind the stack has done it all, and the cell is not freed twice.
+    // A writer that is killed after the store to the stack has freed the cell. The next one does not free it again.
     *changes.intent() = key.entry(0);
     *changes.intent_size() = 1;
     table.remove("none");

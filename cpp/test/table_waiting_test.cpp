@@ -199,7 +199,7 @@ TEST_F(TableWaiting, a_new_held_writer_wakes_those_that_wait_for_the_table) {
     TableWriter writer = table.writer();
     EXPECT_EQ(support::peek<std::uint32_t>(table_file("t"), sequence), 1U);
     writer.close();
-    table.put("a", "1");  // a single put has no news
+    table.put("a", "1");  // a single put is a new owner, too, but wakes no process for that
     EXPECT_EQ(support::peek<std::uint32_t>(table_file("t"), sequence), 1U);
     flyring::OpenTableOptions opening;
     opening.wake = false;

@@ -16,7 +16,7 @@ from typing import Any
 Described = dict[str, Any]
 Values = dict[str, Any]
 
-STANDARD = 3.4e38
+LARGEST_FLOAT = 3.4e38  # about the largest finite float: a field with this maximum also allows NaN and infinity
 FLOATS = {"float": ("<f", "<I"), "double": ("<d", "<Q")}
 TEXTS = {  # texts that a character encoding can hold
     "US-ASCII": "abcXYZ09 ~!",
@@ -129,7 +129,7 @@ class Maker:
         if primitive in FLOATS:
             least, most = float(low), float(high)
             value = self.random.choice((0.0, 1.0, 1.5, 1e-30, 123456.75, 1e30, self.random.random() * 100, most))
-            if most >= STANDARD and self.random.random() < 0.3:  # values that JSON has no numbers for
+            if most >= LARGEST_FLOAT and self.random.random() < 0.3:  # values that JSON has no numbers for
                 return bits(primitive, self.random.choice((math.nan, math.inf, -math.inf)))
             raw = bits(primitive, value)
             return raw if least <= from_bits(primitive, raw) <= most else bits(primitive, most)

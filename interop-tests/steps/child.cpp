@@ -91,7 +91,8 @@ extern "C" long syscall(long number, ...) noexcept {
 int main(int count, char** arguments) {
     try {
         const std::vector<std::string> words(arguments + 1, arguments + count);
-        const steps::TableOperations tables = steps::tabling();
+        steps::TableOperations tables = steps::tabling();
+        tables.merge(steps::journaling());
         if (const auto found = tables.find(words.at(0)); found != tables.end()) {
             found->second(words.at(1));
             return 0;

@@ -95,7 +95,7 @@ void stop_at_sleep();
 void fall_asleep(const Run& run);
 
 using Operations = std::map<std::string, std::function<void(Run&)>>;
-/// Of a table, by its path.
+/// Of a table or a journal, by its path.
 using TableOperations = std::map<std::string, std::function<void(const std::string&)>>;
 
 Operations publishing();
@@ -103,6 +103,7 @@ Operations owning();
 Operations queueing();
 Operations service();
 TableOperations tabling();
+TableOperations journaling();
 
 /// The child's status if its worker, its server or its client was evicted.
 inline constexpr int lost_status = 3;

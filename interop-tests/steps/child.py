@@ -214,6 +214,11 @@ def main():
 
         getattr(Held(path), operation.removeprefix("table-").replace("-", "_"))()
         return
+    if operation.startswith("journal-"):
+        from child_journal import Writing
+
+        getattr(Writing(path), operation.removeprefix("journal-").replace("-", "_"))()
+        return
     run = Run(path, int(sequence), [int(length) for length in lengths])
     if operation.startswith("service-"):
         from child_service import Talk

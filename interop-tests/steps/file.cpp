@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
 #include <flyring/detail/layout.hpp>
 #include <fstream>
 #include <stdexcept>
@@ -11,7 +14,9 @@ namespace steps {
 
 namespace layout = flyring::layout;
 
-Bytes read_file(const std::string& path) {
+namespace {
+
+Bytes read_one(const std::string& path) {
     std::ifstream stream(path, std::ios::binary | std::ios::ate);
     Bytes bytes(static_cast<std::size_t>(stream.tellg()));
     stream.seekg(0);
@@ -21,11 +26,59 @@ Bytes read_file(const std::string& path) {
     return bytes;
 }
 
-void write_file(const std::string& path, const Bytes& bytes) {
+void write_one(const std::string& path, const std::byte* bytes, std::size_t length) {
     ::unlink(path.c_str());
     std::ofstream stream(path, std::ios::binary);
-    stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    stream.write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(length));
     if (!stream.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+constexpr std::size_t name_length = 56;  // of a file in a folder's bytes; its length follows
+
+Bytes read_folder(const std::string& path) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    Bytes all;
+    for (const std::string& name : names) {
+        const Bytes one = read_one(path + "/" + name);
+        const std::uint64_t length = one.size();
+        Bytes head(name_length + sizeof length);
+        std::memcpy(head.data(), name.data(), std::min(name.size(), name_length));
+        std::memcpy(head.data() + name_length, &length, sizeof length);
+        all.insert(all.end(), head.begin(), head.end());
+        all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+}
+
+void write_folder(const std::string& path, const Bytes& bytes) {
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directory(path);
+    for (std::size_t at = 0; at < bytes.size();) {
+        char name[name_length + 1]{};
+        std::uint64_t length = 0;
+        std::memcpy(name, &bytes.at(at), name_length);
+        std::memcpy(&length, &bytes.at(at + name_length), sizeof length);
+        at += name_length + sizeof length;
+        write_one(path + "/" + name, bytes.data() + at, length);
+        at += length;
+    }
+}
+
+}  // namespace
+
+bool is_folder(const std::string& path) {
+    return std::filesystem::path(path).extension() == ".journal";
+}
+
+Bytes read_file(const std::string& path) {
+    return is_folder(path) ? read_folder(path) : read_one(path);
+}
+
+void write_file(const std::string& path, const Bytes& bytes) {
+    if (is_folder(path)) return write_folder(path, bytes);
+    write_one(path, bytes.data(), bytes.size());
 }
 
 Image::Image(const Bytes& bytes)

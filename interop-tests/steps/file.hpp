@@ -18,6 +18,9 @@ struct Wrong : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// Whether a path is that of a journal.
+bool is_folder(const std::string& path);
+/// Of a journal's folder: all its files, one after another, each behind its name and length.
 Bytes read_file(const std::string& path);
 /// Writes a new file; a process that has the old one mapped keeps that.
 void write_file(const std::string& path, const Bytes& bytes);

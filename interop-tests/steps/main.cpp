@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "case.hpp"
+#include "journal_scenario.hpp"
 #include "queue_case.hpp"
 #include "service_case.hpp"
 #include "states.hpp"
@@ -23,6 +24,8 @@
 namespace {
 
 using steps::Case;
+using steps::JournalCase;
+using steps::JournalScenario;
 using steps::QueueCase;
 using steps::QueueScenario;
 using steps::Recording;
@@ -68,7 +71,10 @@ std::set<std::size_t> choose(const Recording& recording, const Arguments& argume
 
 class Program {
   public:
-    explicit Program(Arguments arguments) : arguments_(std::move(arguments)), random_(arguments_.seed) {}
+    explicit Program(Arguments arguments)
+        : arguments_(std::move(arguments)), journal_setup_(arguments_.setup), random_(arguments_.seed) {
+        journal_setup_.path = std::filesystem::path(journal_setup_.path).replace_extension(".journal");
+    }
 
     int run() {
         std::printf("seed %llu\n", static_cast<unsigned long long>(arguments_.seed));
@@ -92,6 +98,11 @@ class Program {
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
             test(scenario.name, [&] { one(scenario); });
         }
+        for (const JournalScenario& scenario : steps::journal_scenarios()) {
+            if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
+            if (scenario.only_full && !arguments_.full && arguments_.only != scenario.name) continue;
+            test(scenario.name, [&] { one(scenario); });
+        }
         if (arguments_.states.empty()) {
             for (const Scenario& scenario : steps::scenarios()) {
                 const std::string name = "recover-all-of-" + scenario.name;
@@ -111,6 +122,9 @@ class Program {
             }
             for (const steps::Fault& fault : steps::table_faults()) {
                 if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_table(fault); });
+            }
+            for (const steps::Fault& fault : steps::journal_faults()) {
+                if (chosen("fault-" + fault.name)) test("fault-" + fault.name, [&] { see_journal(fault); });
             }
         }
         std::printf("%d passed, %d failed\n", passed_, failed_);
@@ -310,6 +324,55 @@ class Program {
         throw std::runtime_error("there is no scenario " + fault.scenario);
     }
 
+    /// As made_base of a table: the files of a journal.
+    steps::Bytes made_base(const JournalScenario& scenario) {
+        const steps::Bytes made = steps::make_journal_base(journal_setup_.path, scenario);
+        for (const JournalScenario& other : steps::journal_scenarios()) {
+            if (other.name != scenario.base_of) continue;
+            const JournalCase before(journal_setup_, other, made);
+            return before.recording().states.at(before.recording().states.size() / 2);
+        }
+        return made;
+    }
+
+    std::size_t check_journal(JournalCase& test, const JournalScenario& scenario) {
+        const Recording& recording = test.recording();
+        const std::set<std::size_t> points = choose(recording, arguments_, scenario.python, random_, stopping_short);
+        for (const std::size_t k : recording.kill_points) {
+            at_ = k;
+            if (recording.changed(k)) test.check_copy(k);
+            if (points.count(k) != 0) test.check_kill(k);
+        }
+        return points.size();
+    }
+
+    void one(const JournalScenario& scenario) {
+        const steps::Bytes base = made_base(scenario);
+        const bool states = !arguments_.states.empty();
+        JournalCase test(journal_setup_, scenario, base);
+        const std::size_t killed = states ? 0 : check_journal(test, scenario);
+        const Recording& recording = test.recording();
+        if (states) steps::write_states(arguments_.states + "/" + scenario.name, recording);
+        report(scenario.name, recording.executed(), recording.kill_points.size(), killed, recording.distinct());
+    }
+
+    void see_journal(const steps::Fault& fault) {
+        for (const JournalScenario& scenario : steps::journal_scenarios()) {
+            if (scenario.name != fault.scenario) continue;
+            try {
+                const steps::Bytes base = made_base(scenario);
+                JournalCase test(journal_setup_, scenario, base, arguments_.setup.child + "-" + fault.name);
+                check_journal(test, scenario);
+            } catch (const steps::Wrong& wrong) {
+                std::printf("%-26s seen after instruction %zu of %s: %s\n", ("fault-" + fault.name).c_str(), at_,
+                            scenario.name.c_str(), wrong.what());
+                return;
+            }
+            throw std::runtime_error("the fault was not seen");
+        }
+        throw std::runtime_error("there is no scenario " + fault.scenario);
+    }
+
     template <typename AnyCase, typename AnyScenario>
     void see_in(const steps::Fault& fault, const std::vector<AnyScenario>& scenarios) {
         for (const AnyScenario& scenario : scenarios) {
@@ -379,6 +442,7 @@ class Program {
     }
 
     Arguments arguments_;
+    Setup journal_setup_;  // with the path of a journal
     std::mt19937_64 random_;
     std::map<std::pair<steps::Base, std::uint32_t>, steps::Situation> bases_;
     std::map<std::pair<bool, std::uint32_t>, steps::Bytes> queue_bases_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <flyring/flyring.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <unordered_map>
@@ -16,6 +17,25 @@ namespace steps {
 namespace {
 
 constexpr const char* extension = "/_core.abi3.so";
+
+/// The file, or a journal's folder, as it is at any time.
+class Watched {
+  public:
+    explicit Watched(const std::string& path) : path_(path) {
+        if (is_folder(path)) return;
+        const flyring::detail::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        length_ = read_file(path).size();
+        file_.emplace(fd, length_, flyring::detail::Access::read, path);
+    }
+    bool differs(const Bytes& bytes) const {
+        return file_ ? std::memcmp(file_->data(), bytes.data(), length_) != 0 : read_file(path_) != bytes;
+    }
+
+  private:
+    std::string path_;
+    std::size_t length_ = 0;
+    std::optional<flyring::detail::Mapping> file_;
+};
 
 }  // namespace
 
@@ -78,20 +98,18 @@ void Recorder::find_anchors() {
 void Recorder::record(const Stage& stage) {
     clear_page();
     const std::shared_ptr<void> staged = stage();
-    const flyring::detail::Fd fd(::open(setup_.path.c_str(), O_RDONLY | O_CLOEXEC));
-    const std::size_t length = read_file(setup_.path).size();
-    const flyring::detail::Mapping file(fd, length, flyring::detail::Access::read, setup_.path);
+    const Watched file(setup_.path);
     const flyring::detail::Fd done_fd(::open((setup_.path + ".done").c_str(), O_RDONLY | O_CLOEXEC));
     const flyring::detail::Mapping page(done_fd, page_length, flyring::detail::Access::read, setup_.path);
 
     recording_ = {};
-    recording_.opened.assign(file.data(), file.data() + length);
+    recording_.opened = read_file(setup_.path);
     Tracee child(command_);
     core_ = python_ ? child.code_of(extension) : Range{0, UINT64_MAX};
     for (bool more = true; more; more = child.step()) {
         const std::size_t k = recording_.next.size();
-        if (recording_.states.empty() || std::memcmp(file.data(), recording_.states.back().data(), length) != 0) {
-            recording_.states.emplace_back(file.data(), file.data() + length);
+        if (recording_.states.empty() || file.differs(recording_.states.back())) {
+            recording_.states.push_back(read_file(setup_.path));
         }
         recording_.state.push_back(recording_.states.size() - 1);
         if (recording_.pages.empty() || std::memcmp(page.data(), recording_.pages.back().data(), page_length) != 0) {

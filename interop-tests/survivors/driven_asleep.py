@@ -16,8 +16,7 @@ OPTIONS = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers"
 LATEST = 1  # seconds; a sleeper looks again after 100 ms at most
 LONG = 10  # seconds: a time-out that should not be reached
 # The points at which a message or room comes while the waiting side falls asleep: after the load of `sequence`, after
-# the
-# store to `asleep`, before the membarrier, after the first look that follows, and before the futex call
+# the store to `asleep`, before the membarrier, after the first look that follows, and before the futex call
 POINTS = ("sequence", "asleep", "membarrier", "look", "futex wait")
 
 
@@ -141,7 +140,7 @@ def killed_asleep(run, language):
         for _ in range(3):
             true("published", world.offer() > 0, "not")
         equal(f"wakes in vain after a kill behind {point}", world.file.sequence("data") - before, left)
-        equal("who is said to sleep", world.file.asleep("data"), 0)
+        equal("which processes are said to sleep", world.file.asleep("data"), 0)
         world.end()
 
 
@@ -268,7 +267,7 @@ def in_vain(run, language):
     equal("calls of a publisher to wake a dead reader", made, [1, 0, 0])
     made = [wakes("poll", subscriber=world.name, limit=1) for _ in range(3)]
     equal("calls of a reader to wake a dead publisher", made, [1, 0, 0])
-    equal("who is said to sleep", [world.file.asleep(pair) for pair in ("data", "room")], [0, 0])
+    equal("which processes are said to sleep", [world.file.asleep(pair) for pair in ("data", "room")], [0, 0])
     world.victim.call("close", channel=world.name)
     world.end()
 

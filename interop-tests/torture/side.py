@@ -25,13 +25,18 @@ WORKER = ("seating", "fetching", "handling", "finishing", "giving_back", "idle",
 SERVER = ("seating", "fetching", "handling", "replying", "idle", "leaving")
 CALLER = ("seating", "calling", "awaiting", "idle", "leaving")
 PUTTER = ("seating", "putting", "removing", "comparing", "clearing", "growing", "copying", "idle", "leaving")
+APPENDER = ("seating", "appending", "in_batch", "claiming", "committing", "aborting", "pushing", "syncing", "trimming")
+APPENDER += ("idle", "leaving")
+FOLLOWER = ("starting", "polling", "handling", "idle", "leaving")
+CONSUMER = ("seating", "polling", "handling", "idle", "leaving")
 LOOKER = ("looking", "walking", "copying", "sleeping", "idle")
 Phase = enum.IntEnum(
     "Phase",
     "working taking recovering offering claiming writing committing aborting in_batch held_back closing "
     "joining resuming polling handling idle leaving forgetting starting reading evicting counting "
     "seating fetching finishing giving_back replying calling awaiting "
-    "putting removing comparing clearing growing copying looking walking sleeping",
+    "putting removing comparing clearing growing copying looking walking sleeping "
+    "appending pushing syncing trimming",
 )
 
 
@@ -48,8 +53,7 @@ class Kind(enum.IntEnum):
     LEFT = 8  # forgot, drained, -, time
     EVICTED = 9  # slot, begin, end (0: not yet)
     # slot, messages of the poll that ended so, which may be torn, time, begin of that poll; in a queue: whether the
-    # last
-    # job's handler had returned
+    # last job's handler had returned
     SLOT_LOST = 10
     LOST = 11  # ring, messages lost, position, bytes lost; at the end of a lossy subscriber
     COUNTER = 12  # id of its own counter; -1: it is about to free it
@@ -68,6 +72,11 @@ class Kind(enum.IntEnum):
     SAW = 25  # key, number of the value (-1: absent), version (0: not known), fault (below), begin, end, how (How)
     WALKED = 26  # how, how many SAW before it belong to it, begin, end, version of the table, number of keys
     SLEPT = 27  # key (-1: any), version before, result (-1: timed out), begin, end
+    APPENDING = 28  # of a journal: id of the first message, how many, time before the call
+    APPENDED = 29  # position of the first one (-1: not known), how many (0: refused), time after the call
+    FOLLOWING = 30  # number where the reader or consumer begins, lost so far, time after it was opened, time before
+    READ = 31  # number, id, position, lost so far, fault (below), time
+    POLLED = 32  # number behind what a poll that returned has consumed
 
 
 class End(enum.IntEnum):

@@ -248,7 +248,7 @@ def verify(lives, verdict=None, gaps=(), alignment=64):
         if read.slot_lost:
             verdict.counts["slot lost"] += 1
             if not evicted:
-                verdict.fail("living declared dead", read.life, f"lost slot {read.slot}, which nobody evicted")
+                verdict.fail("living declared dead", read.life, f"lost slot {read.slot}, which no process evicted")
         elif evicted and not read.lossy and not read.left:  # killed before a poll raised slot lost
             read.messages = read.messages[: max(0, len(read.messages) - 256)]
     for read in sorted(reads, key=lambda r: r.lossy):  # reliable ones first: they tell the epochs' lengths

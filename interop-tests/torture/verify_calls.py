@@ -174,7 +174,7 @@ class Service:
         if seat.how == "lost":
             self.verdict.counts["slot lost"] += 1
             if not any(e.begin < seat.noticed and e.end > seat.asked for e in evictions):
-                self.fail("living declared dead", seat.life, f"lost slot {seat.slot}, which nobody evicted")
+                self.fail("living declared dead", seat.life, f"lost slot {seat.slot}, which no process evicted")
         for e in evictions:
             if not (e.sure and seat.begin < e.begin):
                 continue

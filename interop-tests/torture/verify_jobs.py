@@ -81,7 +81,7 @@ def check_seats(seats, evictions, verdict):
             if seat.how == "lost":
                 verdict.counts["slot lost"] += 1
                 if not any(e.begin < seat.noticed and e.end > seat.asked for e in evictions[slot]):
-                    verdict.fail("living declared dead", seat.life, f"lost slot {slot}, which nobody evicted")
+                    verdict.fail("living declared dead", seat.life, f"lost slot {slot}, which no process evicted")
             for e in evictions[slot]:
                 after = e.sure and seat.begin < e.begin
                 late = [job for job in seat.jobs if after and job.time > e.end and job.done]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File: an object that owns a descriptor, and closes it with its last reference. In a forked child the descriptor is
-   closed before any other code runs. A description that holds a slot's lock (spec 5.1) is never mapped, duplicated or
-   passed on. */
+   closed before any other code runs. A description that holds a slot's lock (spec/channel.md 5.1) is never mapped,
+   duplicated or passed on. */
 #define _GNU_SOURCE /* F_OFD_SETLK */
 #include "file.h"
 #include "arguments.h"

@@ -297,7 +297,7 @@ static PyObject *memory_fence(Memory *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
-/* Wake all sleepers of the pair of words at this offset (spec 6.16). */
+/* Wake all sleepers of the pair of words at this offset (spec/channel.md 6.16). */
 static PyObject *memory_wake_all(Memory *self, PyObject *const *args, Py_ssize_t n)
 {
     uint8_t *at = cell(self, args, n, 1, 8, true, NULL);

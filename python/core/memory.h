@@ -22,8 +22,9 @@ bool memory_covers(Memory *memory, int64_t offset, int64_t length);
 void memory_use(Memory *memory);
 void memory_unuse(Memory *memory);
 
-/* Walk committed records, for recover (spec 6.8, 3) and for the count of a position (6.5). Returns where they stop, how
-   many are messages, and in `bad` the length of a record that cannot be there, or 0. Does not use Python. */
+/* Walk committed records, for recover (spec/channel.md 6.8, 3) and for the count of a position (6.5). Returns where
+   they stop, how many are messages, and in `bad` the length of a record that cannot be there, or 0. Does not use
+   Python. */
 int64_t walk_records(const uint8_t *ring, int64_t capacity, int64_t alignment, int64_t at, int64_t end,
                      bool check_types, int64_t *messages, int64_t *bad);
 

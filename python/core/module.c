@@ -8,6 +8,7 @@
 #include "journal_writer.h"
 #include "look.h"
 #include "lossy.h"
+#include "recorder.h"
 #include "sbe/sbe.h"
 #include "server.h"
 #include "subscriber.h"
@@ -91,7 +92,7 @@ static PyMethodDef functions[] = {
     {"xxhash64", xxhash64, METH_O, "xxhash64(data) -> int: with seed 0, the hash of a table's key"},
     {"file_system_type", file_system_type, METH_O, "file_system_type(fd) -> int: f_type of fstatfs"},
     {"register_waker", register_this, METH_NOARGS,
-     "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec 6.16)."},
+     "register_waker($module, /)\n--\n\nTo be called before a slot is taken (spec/channel.md 6.16)."},
     {"look", look, METH_VARARGS,
      "look($module, file, memory, geometry, now, publisher, subscriber, gate, job, /)\n--\n\n"
      "Reads all slots and rings, for Stats."},
@@ -154,6 +155,7 @@ static int execute(PyObject *module)
         make_journal_walk_type,
         make_journal_reader_type,
         make_journal_writer_type,
+        make_recorder_type,
         make_flyweight_type,
         make_message_flyweight_type,
         make_field_type,

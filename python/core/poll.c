@@ -98,14 +98,6 @@ static inline bool anything_there(const Subscriber *self)
     return false;
 }
 
-/* A message in a ring, or a run of similar ones. */
-typedef struct {
-    const uint8_t *payload;
-    int64_t length, next; /* of the payload; where the next record starts */
-    int64_t count; /* the number of messages */
-    int32_t type;
-} record;
-
 /* Raise CorruptRingError (6.9, 2 and 3), unless the slot is lost. The subscriber does not read this ring again. */
 static COLD void ring_is_corrupt(Subscriber *self, ring_reader *ring, const char *reason, int64_t value)
 {
@@ -172,6 +164,16 @@ ALWAYS_INLINE int next_for_poll(Subscriber *self, ring_reader *ring, void *recei
     (void)receiver;
     (void)most;
     return next_message(self, ring, found);
+}
+
+int subscriber_next(Subscriber *self, ring_reader *ring, record *found)
+{
+    return next_message(self, ring, found);
+}
+
+bool subscriber_still_ours(Subscriber *self)
+{
+    return still_ours(self);
 }
 
 /* Runs of messages */

@@ -49,7 +49,7 @@ void sender_from_record(sender *self, const uint8_t *payload, int64_t length)
         int32_t name_length;
         char name[sizeof self->name];
     } record = {0};
-    _Static_assert(offsetof(__typeof__(record), name) == 12, "as the owner record of spec 4.6");
+    _Static_assert(offsetof(__typeof__(record), name) == 12, "as the owner record of channel.md 4.6");
     int64_t most = OWNER_RECORD_NAME + (int64_t)sizeof self->name;
     copy_words((uint8_t *)&record, payload, length < most ? length : most);
     bool whole = length >= OWNER_RECORD_NAME && record.epoch > 0 && is_name_length(record.name_length) &&

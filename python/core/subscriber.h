@@ -56,11 +56,24 @@ static inline void count_messages(ring_reader *ring, int64_t messages)
     ring->count = (int64_t)((uint64_t)ring->count + (uint64_t)messages); /* wraps if the file has such a count */
 }
 
+/* A message in a ring, or a run of similar ones. */
+typedef struct {
+    const uint8_t *payload;
+    int64_t length, next; /* of the payload; where the next record starts */
+    int64_t count; /* the number of messages */
+    int32_t type;
+} record;
+
 /* poll.c */
 
 extern const reader_kind subscriber_kind;
 /* Raises and returns false if the subscriber cannot be used now. */
 bool subscriber_usable(Subscriber *self);
+/* Find the next message at or after the cursor, which stays before it (6.9, 1 to 3): 1 found, 0 none, -1 an exception.
+   Stores the gate when `store_every` bytes were read. */
+int subscriber_next(Subscriber *self, ring_reader *ring, record *found);
+/* Whether the slot was not taken away while bytes were read (6.9, 5). False with SlotLostError. */
+bool subscriber_still_ours(Subscriber *self);
 /* The method take. */
 PyObject *subscriber_take(Subscriber *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 

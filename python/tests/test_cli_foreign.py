@@ -119,7 +119,7 @@ def test_ls_counts_the_foreign_end_as_live(end: str, flyring: Command) -> None: 
 def test_evict_is_refused_with_the_reason(end: str, flyring: Command, folder: Path) -> None:  # noqa: F811
     make(end).close()
     before = (folder / "agrona.ring").read_bytes()
-    assert "foreign: Agrona computes with" in flyring.text("evict", "agrona", 0, status=2)
+    assert "foreign: Agrona needs the slot's position" in flyring.text("evict", "agrona", 0, status=2)
     assert (folder / "agrona.ring").read_bytes() == before
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats: counters by which threads show that they run (spec 8.1)."""
+"""Heartbeats: counters by which threads show that they run (spec/channel.md 8.1)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes: members that beat by messages, and note when they received the beats of the others (spec 8.2)."""
+"""Meshes: members that beat by messages, and note when they received the beats of the others (spec/channel.md 8.2)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that sleep, the wake of one, ended, drain (spec/queue.md 9 and 10)."""
+"""Workers that sleep, a job that wakes one of them, ended and drain (spec/queue.md 9 and 10)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_each_owner_is_found_however_many_there_are() -> None:
 
 
 def test_a_lock_of_another_program_is_no_owner() -> None:
-    """It reaches from behind the lock of publisher slot 1 up to the lock of slot 2, which alone is an owner's byte."""
+    """The lock ends with the lock byte of publisher slot 2; it contains no other byte that stands for an owner."""
     with Channel.create("c", "broadcast", publishers=4, subscribers=4, capacity=4096) as channel:
         one = channel.subscriber()
         at = layout.HEADER_LENGTH + layout.CONTROL_SLOTS + layout.CONTROL_SLOT_LOCK + layout.CONTROL_SLOT_LENGTH + 1

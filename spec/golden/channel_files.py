@@ -309,7 +309,7 @@ def sleepers():
     g.offer("p0", 1, pattern(0, 8))  # wakes
     g.offer("p0", 1, pattern(1, 8))
     g.poll("s0")  # wakes
-    for i in range(6):  # padding wakes nobody
+    for i in range(6):  # padding wakes no reader
         g.offer("p0", 1, pattern(i, 900))
         g.poll("s0")
     assert g.claim("p1", 16, 2)

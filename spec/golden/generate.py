@@ -20,6 +20,7 @@ import dead
 import dead_queue
 import dead_service
 import foreign_files
+import journal_files
 import newer
 import queue_files
 import service_files
@@ -54,7 +55,7 @@ def all_files():
             or not path.endswith(".ring")
             or version(content) == folder == CURRENT
         )
-    return files | tables
+    return files | tables | journal_files.files()
 
 
 def version(ring):
@@ -65,9 +66,10 @@ def wrong_files(files):
     """Returns the errors in the existing files, a line each."""
     there = {str(p.relative_to(HERE)) for p in HERE.glob("*/*") if p.suffix in (".ring", ".json")}
     there |= {str(p.relative_to(HERE)) for p in HERE.glob("table/*/*")}
+    there |= {str(p.relative_to(HERE)) for p in HERE.glob("journal/**/*") if p.is_file()}
     for name in sorted(there | set(files)):
         folder = name.split("/")[0]
-        if folder in (CURRENT, "newer", "refused", "dead", "table"):
+        if folder in (CURRENT, "newer", "refused", "dead", "table", "journal"):
             if name not in files or name not in there or (HERE / name).read_bytes() != files[name]:
                 yield f"{HERE / name}: not what generate.py makes; run spec/golden/generate.py, look at the difference"
         elif not re.fullmatch(r"\d+\.\d+", folder):

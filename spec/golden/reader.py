@@ -135,8 +135,7 @@ class Ring:
             end = -(-length // self.alignment) * self.alignment
             wrong = length < 8 or at + end > self.capacity or (kind > 0 and end > self.capacity // 4)
             # Step 4: copy first, then test whether the copy may mix two laps. Publishers announce in `claimed` what
-            # they
-            # overwrite, before they do.
+            # they overwrite, before they do.
             payload = (
                 b"" if wrong or kind <= 0 else bytes(self.channel.bytes[self.data + at + 8 : self.data + at + length])
             )

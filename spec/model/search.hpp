@@ -15,8 +15,8 @@
 
 namespace model {
 
-// A mutant: the step that it does otherwise, what that breaks, or why it holds all the same, the scenario that shows
-// it.
+// A mutant: the step that it does differently, what that breaks, or why it holds all the same, and the scenario that
+// shows it.
 template <class Mutant>
 struct Row {
     Mutant mutant;

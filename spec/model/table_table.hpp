@@ -115,7 +115,7 @@ inline const Row<Mutant> rows[] = {
     {Mutant::intent_keeps_entry, "table take 3", "the entry is not removed", "T6", "", "updates, killed"},
     {Mutant::push_twice, "table take 3", "the cell is pushed though it is the top", "T6", "", "removed, killed"},
     {Mutant::push_fresh, "table take 3", "the cell is pushed though it is not yet in use", "T6", "", "updates, killed"},
-    {Mutant::next_of_free_late, "table remove 4", "free is stored before the cell's next", "T6", "",
+    {Mutant::next_of_free_late, "table remove 4", "top is stored before the cell's next", "T6", "",
      "freed twice, killed"},
     {Mutant::changed_early, "table write 6", "changed is stored before version", "T3", "", "updates"},
     {Mutant::changed_relaxed, "table write 6", "changed is relaxed", "T3", "", "updates"},

@@ -84,8 +84,8 @@ class Channel {
     /// Takes a publisher slot; with a name, the slot that had this name before, if any. `max_lag`, in bytes from
     /// capacity / 2 to capacity: a subscriber that is further behind is evicted instead of waited for. 0: none is
     /// evicted. A foreign publisher's slot cannot be taken, and a foreign subscriber cannot be evicted: both are
-    /// InvalidArgument (6.15). Throws NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied (read-only), Closed,
-    /// IoError. (5.2, 6.2)
+    /// InvalidArgument (spec/channel.md 6.15). Throws NoFreeSlot, CorruptRing, InvalidArgument, AccessDenied
+    /// (read-only), Closed, IoError. (5.2, 6.2)
     Publisher publisher(const std::string& name = "", std::uint64_t max_lag = 0) {
         check_writable();
         file().check_foreign(foreign() != Foreign::publisher, "the publisher slot is the foreign writer's");
@@ -100,7 +100,8 @@ class Channel {
     /// Takes a subscriber slot that reads `rings`; without `rings`, all. `kept`: messages wait for this name while no
     /// subscriber has the slot. An inbox's only slot is always kept: any name gets it and becomes its label. `timeout`:
     /// how long to wait for a free slot. Throws as publisher does, ChannelDiffers (rings) if the kept slot of that name
-    /// has other rings, InvalidArgument also if `rings` is empty or the slot is a foreign reader's. (5.3)
+    /// has other rings, InvalidArgument also if `rings` is empty or the slot is a foreign reader's. (spec/channel.md
+    /// 5.3)
     Subscriber subscriber(const std::string& name = "", bool kept = false,
                           const std::optional<Rings>& rings = std::nullopt,
                           std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
@@ -148,7 +149,8 @@ class Channel {
     /// Makes a reader of `rings` without a slot: publishers do not wait for it, and it counts what it lost. Without
     /// `rings` it reads all; of a queue, all but the ring of released jobs. `start`: at the next message, or at the
     /// oldest one that is still in the ring. `when_lapped`: where it continues after publishers have overwritten its
-    /// next message. Throws InvalidArgument (also if `rings` is empty, or with a foreign publisher), Closed. (6.10)
+    /// next message. Throws InvalidArgument (also if `rings` is empty, or with a foreign publisher), Closed.
+    /// (spec/channel.md 6.10)
     LossySubscriber lossy_subscriber(const std::optional<Rings>& rings = std::nullopt, Start start = Start::now,
                                      WhenLapped when_lapped = WhenLapped::oldest) {
         state_->check_open();
@@ -168,7 +170,7 @@ class Channel {
     /// owner's next poll throws SlotLost. A kept slot stays kept, but its next owner joins at the current end. Returns
     /// how many messages the victim had not read, or -1 if that is not known. A worker's job goes to another worker:
     /// the result is 1 if the worker had one, otherwise 0. Throws InvalidArgument (also if the channel has a foreign
-    /// slot, or for slot 0 of a queue), AccessDenied (read-only), Closed, IoError. (6.11)
+    /// slot, or for slot 0 of a queue), AccessDenied (read-only), Closed, IoError. (spec/channel.md 6.11)
     std::int64_t evict(std::uint32_t slot) {
         check_writable();
         file().check_foreign(foreign() == Foreign::none, "the gate of a channel with a foreign slot must stay");

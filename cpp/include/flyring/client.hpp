@@ -36,11 +36,11 @@ class Client {
     template <typename F>
     using IfCallback = std::enable_if_t<std::is_constructible_v<Callback, F>, int>;
 
-    /// Calls the server and returns its answer; waits for a server, for room, and for the answer. `type` defaults to 1;
-    /// on a channel with a schema to 65536. `timeout` is the request's deadline. Throws ServiceError, Expired,
-    /// ServerGone: how the call ended. Throws Busy, MessageTooLarge, InvalidArgument, TwoThreads: the call was not
-    /// made. Throws Closed, SlotLost, CorruptRing, ChannelReplaced: the server may still run the request, but its
-    /// answer is dropped. (spec/service.md 6)
+    /// Calls the server and returns its answer; waits for a server, for room, and for the answer. `type` is the
+    /// message's type: by default 1, or 65536 on a channel with a schema. `timeout` limits the whole call. If the call
+    /// ends without an answer, throws ServiceError, Expired or ServerGone. If the call was not made, throws Busy,
+    /// MessageTooLarge, InvalidArgument or TwoThreads. After Closed, SlotLost, CorruptRing or ChannelReplaced the
+    /// server may still run the request, but its answer is dropped. (spec/service.md 6)
     Answer call(Bytes request, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         Answer answer;
         core_->call(request, type, timeout, answer);
@@ -108,8 +108,8 @@ class Client {
         return ServerInfo{std::move(found->first), found->second};
     }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// The client's number, from 0.

@@ -30,7 +30,7 @@ class LossySubscriber {
 
     /// Like poll above, but waits for the first message until the time-out, then returns 0. A close by another thread
     /// ends the wait with Closed, another channel of this name with ChannelReplaced, each within 100 ms. Throws
-    /// InvalidArgument for a time-out below 0. (6.16)
+    /// InvalidArgument for a time-out below 0. (spec/channel.md 6.16)
     template <typename Handler>
     int poll(Handler&& handler, int limit, std::chrono::nanoseconds timeout) {
         return core_->poll(handler, limit, timeout);
@@ -43,8 +43,8 @@ class LossySubscriber {
         return taken;
     }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// For experts: a view of the next message in place, or nothing. Does not consume the message. Its publisher may
@@ -67,7 +67,8 @@ class LossySubscriber {
     /// not chosen.
     std::int64_t position(std::uint32_t ring) const { return core_->reader_of(ring).cursor; }
     /// Whether the publisher of ring `ring` has closed and all its messages are consumed or lost. Becomes false again
-    /// when the ring gets a new publisher. Throws InvalidArgument if the ring was not chosen, Closed. (6.14)
+    /// when the ring gets a new publisher. Throws InvalidArgument if the ring was not chosen, Closed. (spec/channel.md
+    /// 6.14)
     bool ended(std::uint32_t ring) const { return core_->ended(ring); }
     const std::vector<std::uint32_t>& rings() const noexcept { return core_->rings(); }
 

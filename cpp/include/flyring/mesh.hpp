@@ -29,7 +29,7 @@ struct Receipt {
     std::int64_t received = 0;
 };
 
-/// A beat, or more receipts (spec/channel.md 8.2).
+/// A message of a mesh: a beat, or with sequence -1 only receipts (spec/channel.md 8.2).
 struct Beat {
     std::int64_t sequence = -1;
     std::int64_t every = 0;
@@ -62,11 +62,12 @@ struct Beat {
 
 /// Makes this process a member of a mesh: one thread beats in the channel, and notes when it received the beats of the
 /// other members. `flyring monitor --mesh` shows how late each member wakes and how long beats take between each two,
-/// and tells who is tardy, stopped or dead. Close it, or let it end, before the channel. The thread ends when the
-/// channel is closed or replaced. In a forked child there is no member, and close() does nothing. (spec/channel.md 8.2)
+/// and names members that are tardy, stopped or dead. Close it, or let it end, before the channel. The thread ends when
+/// the channel is closed or replaced. In a forked child there is no member, and close() does nothing. (spec/channel.md
+/// 8.2)
 class Mesh {
   public:
-    /// `channel`: a broadcast channel for nothing else, with a publisher slot for each member and no subscribers.
+    /// `channel`: a broadcast channel that has no other use, with a publisher slot for each member and no subscribers.
     /// `name`: the member's, valid as a channel's name. `every`: the time between two beats. Throws InvalidArgument,
     /// NoFreeSlot, AccessDenied (read-only), Closed.
     Mesh(Channel& channel, const std::string& name, std::chrono::nanoseconds every = std::chrono::milliseconds(10))
@@ -102,8 +103,8 @@ class Mesh {
     }
 
   private:
-    /// After this time the thread looks whether it shall end.
-    static constexpr std::int64_t LONGEST_WAIT = 50'000'000;
+    /// The thread checks at least this often whether it must end.
+    static constexpr std::int64_t LONGEST_WAIT = 50'000'000;  // ns
 
     static Publisher join(Channel& channel, const std::string& name, std::chrono::nanoseconds every) {
         detail::check_name("name", name);
@@ -159,7 +160,7 @@ class Mesh {
         }
     }
 
-    /// Without room it is dropped.
+    /// Publishes the beat, or drops it if the ring has no room.
     void send(detail::Beat beat) {
         beat.sent = now();
         const std::vector<std::byte> bytes = beat.encode(receipts_);

@@ -79,7 +79,7 @@ class Message {
     // Takes the sizes, not the object: so the compiler can keep a message in registers when its handler is inlined.
     [[noreturn, gnu::cold, gnu::noinline]] static void too_short(std::size_t size, std::size_t wanted) {
         throw InvalidArgument("T", "a message of " + std::to_string(size) + " bytes holds no object of " +
-                                       std::to_string(wanted) + "; look at size() or type() first");
+                                       std::to_string(wanted) + " bytes; look at size() or type() first");
     }
 
     const std::byte* data_;

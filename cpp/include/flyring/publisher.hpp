@@ -31,9 +31,10 @@ class Publisher {
     using Core = detail::PublisherCore;
 
   public:
-    /// Copies one message into the ring. `type` defaults to 1; on a channel with a schema to 65536, which no message of
-    /// a schema has. Returns the ring's new end position in bytes, or back_pressured if there is no room. Throws
-    /// MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open), TwoThreads. (spec/channel.md 6.1)
+    /// Copies one message into the ring. `type` is the message's type: by default 1, or on a channel with a schema
+    /// 65536, which no message of a schema has. Returns the ring's new end position in bytes, or back_pressured if
+    /// there is no room. Throws MessageTooLarge, InvalidArgument (type below 1), ViewAlive (a claim is open),
+    /// TwoThreads. (spec/channel.md 6.1)
     [[gnu::always_inline]] inline std::int64_t offer(Bytes message, std::int32_t type) {
         return core_->offer(message.data(), message.size(), type);
     }
@@ -43,7 +44,7 @@ class Publisher {
 
     /// Like offer, but waits for room. Throws BackPressured at the time-out, InvalidArgument (a time-out below 0), Busy
     /// (in a queue: only the calling thread itself could make room), otherwise as offer does. A close by another thread
-    /// ends the wait with Closed within 100 ms. (6.16)
+    /// ends the wait with Closed within 100 ms. (spec/channel.md 6.16)
     std::int64_t send(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         return core_->send(message.data(), message.size(), type, timeout);
     }
@@ -79,7 +80,7 @@ class Publisher {
     [[gnu::always_inline]] inline sbe::TypedClaim<T> try_claim(std::size_t variable_length = 0);
 
     /// Copies messages in order, as many as there is room for, all with type `type` (default as in offer). Returns how
-    /// many were published. Throws as offer does; after MessageTooLarge, none was published. (6.3)
+    /// many were published. Throws as offer does; after MessageTooLarge, none was published. (spec/channel.md 6.3)
     std::size_t offer_batch(span<const Bytes> messages, std::int32_t type) {
         return core_->offer_batch(messages, type);
     }
@@ -96,11 +97,11 @@ class Publisher {
 
     /// Waits until every subscriber has read what was published before the call. A kept slot without an owner is not
     /// waited for. In a queue it waits until every job is taken, and done or released. A claim may be open meanwhile.
-    /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (6.16)
+    /// Throws TimedOut, ChannelReplaced, Busy (in a queue), otherwise as offer does. (spec/channel.md 6.16)
     void flush(std::chrono::nanoseconds timeout = forever) { core_->flush(timeout); }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// A hint for the start of a handler that will answer through this publisher. Fetches the cache line of the next

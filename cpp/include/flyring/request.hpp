@@ -123,8 +123,9 @@ class Request {
     /// Whether the request has its final reply.
     bool answered() const noexcept { return detail::load_acquire(&state_->answered) != 0; }
 
-    /// Answers the request. `type` defaults to 1; on a channel with a schema to 65536. Throws InvalidArgument (it was
-    /// answered before, or type is below 1), MessageTooLarge (nothing was sent), SlotLost, Closed.
+    /// Answers the request. `type` is the message's type: by default 1, or 65536 on a channel with a schema. Throws
+    /// InvalidArgument (the request was answered before, or type is below 1), MessageTooLarge (nothing was sent),
+    /// SlotLost, Closed.
     inline void reply(Bytes answer, std::int32_t type);
     inline void reply(Bytes answer);
     /// The same for an SBE message: `answer` is an encoder that sbe-tool generated, after its wrapAndApplyHeader.

@@ -41,15 +41,20 @@ class Server {
     void stop() { core_->stop(); }
 
     Held held() const noexcept { return {core_->in_hand(), core_->waiting_replies()}; }
-    /// Counts since this server was made: replies to clients that are gone, requests that came after their deadline,
-    /// requests that were addressed to an earlier server, clients evicted because their ring was damaged.
+
+    // Counts since this server was made.
+
+    /// The number of replies that were dropped because their client was gone.
     std::int64_t client_gone() const noexcept { return core_->counts().client_gone; }
+    /// The number of requests that came after their deadline.
     std::int64_t expired() const noexcept { return core_->counts().expired; }
+    /// The number of requests that were not run because they were addressed to an earlier server.
     std::int64_t not_run() const noexcept { return core_->counts().not_run; }
+    /// The number of clients that were evicted because their ring was damaged.
     std::int64_t damaged() const noexcept { return core_->counts().damaged; }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// The number of the server's subscriber slot, always 0.

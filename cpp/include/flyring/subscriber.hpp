@@ -29,7 +29,7 @@ class Subscriber {
 
     /// Like poll above, but waits for the first message until the time-out, then returns 0. A close by another thread
     /// ends the wait with Closed, an evict with SlotLost, another channel of this name with ChannelReplaced, each
-    /// within 100 ms. Throws InvalidArgument for a time-out below 0. (6.16)
+    /// within 100 ms. Throws InvalidArgument for a time-out below 0. (spec/channel.md 6.16)
     template <typename Handler>
     int poll(Handler&& handler, int limit, std::chrono::nanoseconds timeout) {
         return core_->poll(handler, limit, timeout);
@@ -43,7 +43,8 @@ class Subscriber {
     }
 
     /// Whether the publisher of ring `ring` has closed and all its messages are consumed. Becomes false again when the
-    /// ring gets a new publisher. Throws InvalidArgument if the ring was not chosen, Closed, SlotLost. (6.14)
+    /// ring gets a new publisher. Throws InvalidArgument if the ring was not chosen, Closed, SlotLost. (spec/channel.md
+    /// 6.14)
     bool ended(std::uint32_t ring) const { return core_->ended(ring); }
 
     /// How far this subscriber has read ring `ring`, in bytes since the ring's creation. Throws InvalidArgument if the
@@ -56,8 +57,8 @@ class Subscriber {
     bool kept() const noexcept { return core_->kept(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// Gives the slot back. A kept slot keeps its position; any other stops holding publishers back. Does nothing if

@@ -272,13 +272,14 @@ class Table {
     /// Writes a full copy of the table to a temporary file in the same folder, syncs it, and renames it to `path` (a
     /// name or a path). So the copy is complete after any power loss. If another process writes meanwhile, no value is
     /// torn, but the values may be of different moments; TableWriter::snapshot copies those of one moment. Returns the
-    /// number of keys in the copy.
+    /// number of keys in the copy. Throws InvalidArgument if `path` is this table's own, NoSpace.
     std::uint64_t snapshot(const std::string& path) const {
         return counted([&] { return detail::snapshot_table(state_->to_read().reader, path); });
     }
     /// Copies the table into a larger file, which takes the name; keys keep their versions. Processes that have the
-    /// table open go on in the larger file. The old file's space is free when all of them have closed the table. Throws
-    /// InvalidArgument (capacity) if `capacity` is below the present one.
+    /// table open go on in the larger file, at their next read, wait or change. The old file's space is free when all
+    /// of them have done so. Waits for the writer's slot up to `timeout`. Throws InvalidArgument (capacity) if
+    /// `capacity` is below the present one, NoFreeSlot, NoSpace.
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {

@@ -14,12 +14,12 @@
 
 namespace flyring {
 
-// A wait strategy sits in the caller's poll loop: idle(work) returns at once when work > 0. Otherwise it waits in the
-// way that the class describes.
+// A wait strategy sits in the caller's poll loop. idle(work) gets the result of the poll. It returns at once when
+// work > 0. Otherwise it waits in the way that the class describes.
 
 /// Spins and never gives the core away: the lowest latency, for a dedicated core. The first 32 idle turns return at
-/// once; later ones execute one pause instruction each. Without the pause, a reader whose core shares no cache would
-/// fetch the line that the publisher is writing again and again.
+/// once; later ones execute one pause instruction each. Without the pause, a reader on a core that shares no cache with
+/// the publisher would repeatedly fetch the line that the publisher is writing.
 class SpinWait {
   public:
     void idle(int work) noexcept {
@@ -39,9 +39,10 @@ class SpinWait {
 };
 
 /// Spins, with a pause instruction at each idle turn. After a run of messages (four or more in the last poll) it stays
-/// away from the ring for `stand_back`. So the publisher gets ahead undisturbed, and messages come in batches. This
-/// gives the highest throughput, but a message right behind a run waits up to `stand_back` longer. A longer time is
-/// faster, up to 10 microseconds (40 where cores share no cache), as long as the ring does not fill up meanwhile.
+/// away from the ring for `stand_back`. Meanwhile the publisher works without cache contention, and messages come in
+/// batches. This gives the highest throughput, but a message right behind a run waits up to `stand_back` longer. A
+/// longer `stand_back` gives more throughput, up to 10 microseconds (40 where cores share no cache), as long as the
+/// ring does not fill up meanwhile.
 class BatchSpinWait {
   public:
     /// Throws InvalidArgument if `stand_back` is not above 0.
@@ -123,7 +124,7 @@ class BackoffWait {
 };
 
 /// Sleeps until a member of the wait set is ready; the set must hold what the caller's loop polls. Uses the least CPU.
-/// A message that finds the thread asleep is seen 20 to 60 microseconds later than by a spinning thread. The set spins
+/// A message that finds the thread asleep is seen 15 to 60 microseconds later than by a spinning thread. The set spins
 /// for 20 microseconds before it sleeps.
 class BlockWait {
   public:

@@ -84,8 +84,8 @@ class WaitSet {
     /// 127 pairs of words to sleep on, one for each channel and direction.
     bool naps() const noexcept { return !has_waitv_ || pairs_.size() > most_pairs; }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { spin_ = detail::checked_spin(time); }
 
   private:

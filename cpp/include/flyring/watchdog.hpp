@@ -27,7 +27,7 @@ class Watchdog {
 
     /// `on_missed` runs in the thread of the watchdog; if it throws, the watchdog says so on standard error and goes
     /// on. By default it writes to standard error. `every`: the time between two looks. `repeat`: how long the same
-    /// thread or stretch is not told again. Throws InvalidArgument, and Closed if the channel is closed.
+    /// thread or stretch is not reported again. Throws InvalidArgument, and Closed if the channel is closed.
     explicit Watchdog(const Channel& channel, OnMissed on_missed = to_stderr,
                       std::chrono::nanoseconds every = std::chrono::milliseconds(100),
                       std::chrono::nanoseconds repeat = std::chrono::seconds(10))
@@ -36,8 +36,8 @@ class Watchdog {
     Watchdog& operator=(const Watchdog&) = delete;
     ~Watchdog() { watch_->end(); }
 
-    /// Tells of the stretches that have ended too late and were not told yet, and ends the thread. A second close does
-    /// nothing. From within the callback, the thread ends after the callback.
+    /// Reports the stretches that have ended too late and were not reported yet, and ends the thread. A second close
+    /// does nothing. From within the callback, the thread ends after the callback.
     void close() { watch_->close(); }
 
     /// Writes a line to standard error.
@@ -48,10 +48,10 @@ class Watchdog {
     std::shared_ptr<detail::Watch> watch_;
 };
 
-/// A stretch of code with an expected duration. Make it once, because the watchdog keeps it as long as itself; then
-/// begin() the stretch, in one thread at a time, and not nested. A stretch that takes longer is told to the callback of
-/// the watchdog: while it runs, and again when it has ended. It costs two reads of the clock. `Canary::Off` takes its
-/// place where nothing is to be watched, and compiles to nothing:
+/// Watches a stretch of code that has an expected duration. Make it once, because the watchdog keeps each canary until
+/// its own end; then begin() the stretch, in one thread at a time, and not nested. A stretch that takes longer is
+/// reported to the callback of the watchdog: while it runs, and again when it has ended. It costs two reads of the
+/// clock. `Canary::Off` takes its place where nothing is to be watched, and compiles to nothing:
 ///
 ///     using Watched = std::conditional_t<watch, flyring::Canary, flyring::Canary::Off>;
 class Canary {

@@ -52,8 +52,8 @@ class Worker {
     const std::string& name() const noexcept { return core_->name(); }
     std::int64_t epoch() const noexcept { return core_->epoch(); }
 
-    /// How long a wait spins before it sleeps; 20 microseconds by default. 0: it looks once. Throws InvalidArgument for
-    /// a time below 0.
+    /// Sets how long a wait spins before it sleeps; 20 microseconds by default. With 0 it sleeps at once. Throws
+    /// InvalidArgument for a time below 0.
     void set_spin(std::chrono::nanoseconds time) { core_->set_spin(time); }
 
     /// Releases the jobs in hand and gives the slot back. Another worker adopts a job that cannot be released. Does

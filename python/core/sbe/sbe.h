@@ -24,7 +24,7 @@ typedef enum {
     UINT64,
     FLOAT,
     DOUBLE
-} primitive; /* floats last */
+} primitive; /* FLOAT and DOUBLE come last: `type >= FLOAT` tests for them */
 
 /* The place of a number in a header. A constant has no bytes: `offset` is its value. */
 typedef struct {
@@ -92,11 +92,11 @@ typedef struct Flyweight {
     Field *via; /* the parent's field for this flyweight; NULL for a message */
     Layout *layout; /* NULL for a composite */
     int64_t offset; /* of the block, counted from *source */
-    int64_t block_length, version; /* acting */
+    int64_t block_length, version; /* those of the message that is read (SBE: "acting"), not of the class */
     bool writing;
     int part; /* reading: the group or data of that index begins at `position` */
     int64_t position;
-    int depth; /* writing: the number of its frame, which is its own only if the serial is equal */
+    int depth; /* writing: the index of its frame; the frame is its own only while the frame's serial is equal */
     int64_t serial;
 } Flyweight;
 

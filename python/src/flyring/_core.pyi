@@ -1051,6 +1051,48 @@ class JournalReader(Reader):
     @property
     def _epoch(self) -> int: ...
 
+@final
+class Recorder:
+    """Moves the messages of one channel into a recording (spec/journal.md 9). For ``flyring record``."""
+
+    def __new__(cls, reader: Reader, writer: JournalWriter, source: int, /) -> Self: ...
+    def resume(self, ring: int, next: int, number: int, /) -> None:
+        """The journal has the ring's messages below the position ``next``, and ``number`` is that of the next one (-1:
+        not known)."""
+
+    def step(self, segment: int, limit: int, /) -> int:
+        """Records what is there: about ``limit`` bytes of the journal for each ring. Ends early when the journal has
+        entered another segment than ``segment``. Returns how many messages."""
+
+    def note_senders(self, segment: int, /) -> bool:
+        """Records the senders of all rings. False: the journal has entered another segment than ``segment``."""
+
+    def cursors(self) -> list[tuple[int, int, int]]:
+        """How far it has read: (ring, position, number) of each ring."""
+
+    def store_gates(self, cursors: list[tuple[int, int, int]], /) -> None:
+        """Stores the gates of a kept subscriber where ``cursors`` was."""
+
+    @property
+    def messages(self) -> int:
+        """How many messages were recorded."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of their payloads."""
+
+    @property
+    def doubles(self) -> int:
+        """Messages that the journal had already."""
+
+    @property
+    def lost(self) -> int:
+        """Messages that were lost, and recorded as such."""
+
+    @property
+    def held(self) -> int:
+        """The bytes that were read of a ring, and whose gate is not stored."""
+
 class JournalWriter:
     def __new__(
         cls,

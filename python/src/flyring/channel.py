@@ -418,7 +418,9 @@ class Channel(Closing):
         """
         self._check_open()
         if self.foreign == "publisher":
-            raise InvalidArgumentError("foreign", "what a foreign publisher overwrites is lost unseen; take the slot")
+            raise InvalidArgumentError(
+                "foreign", "what a foreign publisher overwrites cannot be detected; use subscriber"
+            )
         subscriber = LossySubscriber(self, rings, start, when_lapped, wait)
         return self._made(
             subscriber, [(self._data, self.header.ring(ring), self.header.ring_stride) for ring in subscriber.rings]
@@ -452,7 +454,7 @@ class Channel(Closing):
         """
         self._check_writable()
         if self.foreign:
-            raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be evicted")
+            raise InvalidArgumentError("foreign", "Agrona needs the slot's position, so the slot cannot be evicted")
         if self.header.is_service and slot == 0:
             return evict_server(self._attached)
         return evict_worker(self._attached, slot) if self.header.is_queue else evict(self._attached, slot)

@@ -42,7 +42,7 @@ class Options(TypedDict, total=False):
     """The alignment of records in bytes: 64 or 8 (64)."""
     foreign: Foreign | None
     """The end at which a stock Agrona process is: "publisher" or "subscriber" (None). Needs the kind "inbox",
-    1 publisher, 1 subscriber and alignment 8 (spec 6.15)."""
+    1 publisher, 1 subscriber and alignment 8 (spec/channel.md 6.15)."""
     counters: int
     """The number of counters: 0 to 65536 (64)."""
     schema: str | Schema
@@ -55,7 +55,7 @@ class Options(TypedDict, total=False):
     mode: int
     """Permission bits of the file (0o600)."""
     any_file_system: bool
-    """With True, file systems outside the list of spec 3.1 are allowed, too (False)."""
+    """With True, file systems outside the list of spec/channel.md 3.1 are allowed, too (False)."""
     wake: bool
     """With False, objects made from this channel do not wake sleeping processes; see ``Channel.open`` (True)."""
 

@@ -36,7 +36,7 @@ DELIVERIES: dict[Delivery, int] = {
 }
 DELIVERY_NAMES: dict[int, Delivery] = {number: delivery for delivery, number in DELIVERIES.items()}
 Foreign = Literal["publisher", "subscriber"]
-"""The end of a channel at which a stock Agrona process is (spec 6.15)."""
+"""The end of a channel at which a stock Agrona process is (spec/channel.md 6.15)."""
 FEATURES: dict[Foreign | None, int] = {
     None: 0,
     "publisher": layout.FEATURE_FOREIGN_PUBLISHER,
@@ -236,7 +236,7 @@ class Header:
         """Checks the header in the order of spec/channel.md 3.3. ``page``: the first 4096 bytes of the file, or fewer
         if the file is shorter. ``size``: the size of the file.
 
-        NotAChannelError, TruncatedError, VersionTooNewError, CorruptHeaderError (for the first invalid field).
+        Raises NotAChannelError, TruncatedError, VersionTooNewError, or CorruptHeaderError for the first invalid field.
         """
         return cls._check_fields(page, check_page(page, size, path, MAGIC), path)
 
@@ -382,9 +382,8 @@ def check_version(page: bytes, path: str, supported: int = layout.SUPPORTED_REQU
 
 
 def check_options(header: Header, given: Collection[str]) -> None:
-    """Raises InvalidArgumentError for the first option that is out of range, or not allowed for this kind
-    (spec/api.md).
-    ``given``: the names of the options that the caller gave."""
+    """Raises InvalidArgumentError for the first option that is out of range, or not allowed for this kind of channel
+    (spec/api.md). ``given``: the names of the options that the caller gave."""
 
     def check(option: str, valid: bool, rule: str) -> None:
         if not valid:

@@ -55,7 +55,7 @@ class Journal(Closing):
     Made by ``create``, ``open``, ``open_or_create`` or ``wait_for``. The ``name`` argument of these methods is a name
     or a path, as of a channel; a name stands for the folder ``<folder>/<name>.journal``.
 
-    Any number of processes read, from any place, also while it grows, and hold nobody back. One process at a time
+    Any number of processes read, from any place, also while it grows, and hold no writer back. One process at a time
     writes. A consumer has a name, by which it goes on where it stopped, also after a restart. A journal may be larger
     than memory.
 
@@ -249,8 +249,8 @@ class Journal(Closing):
     def writer(
         self, name: str = "", *, helper: bool = True, ahead: int = 1, timeout: float | None = 0
     ) -> JournalWriter:
-        """Takes the place of the writer, and holds it until its ``close``. Waits up to ``timeout`` seconds (0: does not
-        wait; None: no limit) until it is free. Mends what a dead writer left, and recovers the journal after a power
+        """Takes the writer's slot, and holds it until its ``close``. Waits up to ``timeout`` seconds (0: does not wait;
+        None: no limit) until the slot is free. Mends what a dead writer left, and recovers the journal after a power
         loss (``JournalWriter.recovery``).
 
         ``helper``: starts a thread that makes segments before they are needed, syncs and trims, if no other process
@@ -319,7 +319,7 @@ class Journal(Closing):
     # Verbs
 
     def push(self, data: Bytes | MessageFlyweight, type: int | None = None, *, timeout: float | None = None) -> int:
-        """Appends one message, for which it takes the place of the writer; waits up to ``timeout`` seconds (None: no
+        """Appends one message, for which it takes the writer's slot; waits up to ``timeout`` seconds (None: no
         limit) until that is free. Returns the message's position.
 
         Raises BusyError while this object has a writer open, for which the push would wait; NoFreeSlotError at the

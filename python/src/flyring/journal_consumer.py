@@ -29,7 +29,7 @@ from .journal_gate import (
 )
 from .journal_reader import JournalReader
 from .journal_seek import JournalStart, Place, Start, end_place, find_place
-from .slots import PATIENCE, RETRY, change_slot, clear_name
+from .slots import PATIENCE, RETRY, change_slot
 from .system import control_lock, failed, new_lock
 from .wait import Wait
 
@@ -193,7 +193,6 @@ def take_slot(files: JournalFiles, slot: int, name: str, start: Start, known: bo
 def forget_slot(files: JournalFiles, slot: int) -> None:
     """The caller has the control lock and the slot's lock."""
     files.memory.store32(files.header.consumer(slot) + layout.SUBSCRIBER_SLOT_KEPT, 0)
-    clear_name(files, files.header.consumer(slot))
     files.sync_control()
 
 

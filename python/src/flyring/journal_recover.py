@@ -45,11 +45,16 @@ class Walked:
     reached: int = 0
     passed: list[int] = field(default_factory=list)
     """The segments of the walk."""
+    begun: int = 0
+    """The messages before ``start``."""
+    cuts: int = 0
 
 
-def walk_proven(files: JournalFiles, progress: Progress | None = None) -> Walked:
-    """Walks from the last durable check to the first check that is not right. CorruptJournalError, IoError."""
-    start = max(files.synced, files.trimmed)
+def walk_proven(files: JournalFiles, progress: Progress | None = None, start: int | None = None) -> Walked:
+    """Walks from the last durable check, or that at ``start``, to the first check that is not right.
+    CorruptJournalError, IoError."""
+    if start is None:
+        start = max(files.synced, files.trimmed)
     if start < 0 or start % UNIT or start >= layout.MAX_POSITION:
         raise CorruptJournalError(files.path, start, "synced or trimmed cannot be there")
     walk = JournalWalk(files.size)
@@ -58,6 +63,7 @@ def walk_proven(files: JournalFiles, progress: Progress | None = None) -> Walked
         if not begin_at(files, walk, start):
             raise CorruptJournalError(files.path, start, "there is no check where the last sync was")
         highest = highest_whole(files) + files.size
+        walked.begun = walk.count
         found = RIGHT
         while found == RIGHT:
             found = walk.spans(EVERYTHING)
@@ -67,9 +73,12 @@ def walk_proven(files: JournalFiles, progress: Progress | None = None) -> Walked
             if found == RIGHT:
                 walk.begin(walk.at + UNIT, walk.check_count, walk.time)
             elif found == END:
+                segment = walk.at
                 found = next_segment(files, walk)
+                walked.cuts += found == RIGHT and walk.at != segment + UNIT
             elif found == CUT:
                 found = RIGHT if begin_at(files, walk, walk.cut_next) else CUT
+                walked.cuts += found == RIGHT
         walked.reached = max(walked.end, reached_by(files, walked.end))
         return walked
     except OSError as error:

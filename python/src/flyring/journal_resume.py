@@ -106,6 +106,7 @@ def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
                 files.store(layout.JOURNAL_CONTROL_CHECKED, walk.at)
                 walk.begin(walk.at + UNIT, walk.check_count, walk.time)
             if found == LIMIT:
+                files.store(layout.JOURNAL_CONTROL_MESSAGES, walk.count)
                 return Ready(end, walk.count, walk.time, end - walk.start, walk.crc)
             if found != RIGHT:
                 raise CorruptJournalError(files.path, walk.at, "a record cannot be here")

@@ -82,11 +82,11 @@ class JournalStats:
     """The name of the last writer; may be empty. A ``push`` has no name."""
     pid: int
     attached_at: int
-    """When that writer took the place, in ns since 1970; 0: never."""
+    """When that writer took the slot, in ns since 1970; 0: never."""
     epoch: int
-    """How often the place of the writer was taken."""
+    """How often the writer's slot was taken."""
     writing: bool
-    """Whether a process has the place of the writer."""
+    """Whether a process has the writer's slot."""
     helping: bool
     """Whether a process has a helper."""
     failed: bool

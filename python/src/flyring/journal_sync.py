@@ -26,6 +26,8 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
     first = files.synced
     if first < 0 or last < 0:
         raise CorruptJournalError(files.path, first, f"synced is {first} and checked {last}, which cannot be")
+    if last <= first and not by_writer:
+        return True
     opened: list[File] = []
     try:
         for position in segments_between(files, first, last + 1):

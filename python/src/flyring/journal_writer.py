@@ -31,15 +31,15 @@ RETRY = 0.001  # s: between two tries to take the slot
 
 
 class JournalWriter(_core.JournalWriter, Closing):
-    """Appends messages to a journal, and holds its one place of a writer until ``close``. Made by ``Journal.writer``.
+    """Appends messages to a journal, and holds its one writer's slot until ``close``. Made by ``Journal.writer``.
 
     A writer never waits for readers. What ``append`` has returned is there however the process ends; it survives a
-    power loss after the next sync (``Journal.create``, ``sync``). A writer is a context manager: leaving the ``with``
+    power loss after the next sync: see the option ``sync``. A writer is a context manager: leaving the ``with``
     block closes it. It is not thread-safe. Concurrent use is detected on a best-effort basis and raises
     TwoThreadsError.
 
     All methods raise ClosedError after ``close`` and in a forked child, ViewAliveError while a claim is open, and
-    SlotLostError if the place was taken away. After a sync that failed, also one of another process, they raise
+    SlotLostError if the slot was taken away. After a sync that failed, also one of another process, they raise
     IoError: close the writer and take another one.
     """
 
@@ -130,7 +130,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         self._sync_now()
 
     def close(self, sync: bool = True) -> None:
-        """Gives the place back; aborts an open claim. ``sync``: what was appended is made durable first. Closing twice
+        """Gives the slot back; aborts an open claim. ``sync``: what was appended is made durable first. Closing twice
         does nothing.
 
         Raises IoError if that sync fails (the writer is closed), and ViewAliveError while a memoryview of a claim is

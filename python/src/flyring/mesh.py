@@ -23,27 +23,28 @@ TYPE = layout.BEAT_TYPE
 BEAT = struct.Struct("<qqqqqi4x")  # sequence, every, due, woke, sent, receipts
 RECEIPT = struct.Struct("<i4xqqq")  # ring, sequence, sent, received
 LONGEST_WAIT = 50_000_000
-"""After this time, in ns, the thread looks whether it shall end."""
+"""In ns. The thread checks at least this often whether it must end."""
 
 
 def encode(
     sequence: int, every: int, due: int, woke: int, sent: int, receipts: list[tuple[int, int, int, int]]
 ) -> bytes:
-    """Returns the bytes of a beat, or of more receipts."""
+    """Returns the bytes of a beat, or, with sequence -1, of a message that has only receipts."""
     return BEAT.pack(sequence, every, due, woke, sent, len(receipts)) + b"".join(RECEIPT.pack(*one) for one in receipts)
 
 
 class Mesh(Context):
     """Makes this process a member of a mesh: one thread beats in the channel, and notes when it received the beats of
     the other members. ``flyring monitor --mesh`` shows how late each member wakes and how long beats take between each
-    two, and tells who is tardy, stopped or dead.
+    two, and names members that are tardy, stopped or dead.
 
     Close it before the channel. The thread ends when the channel is closed or replaced. In a forked child there is no
     member, and ``close`` does nothing.
     """
 
     def __init__(self, channel: Channel, name: str, every: float = 0.01) -> None:
-        """``channel``: a broadcast channel for nothing else, with a publisher slot for each member and no subscribers.
+        """``channel``: a broadcast channel that has no other use, with a publisher slot for each member and no
+        subscribers.
         ``name``: the member's, valid as a channel's name. ``every``: the time between two beats, in seconds.
 
         Raises InvalidArgumentError, NoFreeSlotError, AccessDeniedError (read-only), ClosedError.

@@ -113,7 +113,8 @@ class Server(_core.Server, Closing):
                 return
 
     def _check_replaced(self) -> None:
-        """Raises ChannelReplacedError if another channel has the name now (spec 6.13). The C core calls it."""
+        """Raises ChannelReplacedError if another channel has the name now (spec/channel.md 6.13). Called by the C
+        core."""
         self._channel._check_replaced()
 
     def __repr__(self) -> str:

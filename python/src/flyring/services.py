@@ -47,11 +47,11 @@ class ClientPlace:
 class Side:
     """The state in which a new server finds one client."""
 
-    cursor: int
-    stored: int
-    count: int
-    repeat_end: int
-    damaged: bool
+    cursor: int  # where the server reads next in the client's request ring
+    stored: int  # the gate of that ring
+    count: int  # of the cursor; -1: not known
+    repeat_end: int  # requests below it were given to a handler before
+    damaged: bool  # the request ring cannot be read
     end: tuple[int, int]  # of ring N + k: its position and count
 
 
@@ -68,7 +68,7 @@ Place = TypeVar("Place", ClientPlace, ServerPlace)
 
 def take_client_place(channel: Attached, name: str, patience: float = 0) -> ClientPlace:
     """Takes a client's place (service.md 3), waiting up to ``patience`` seconds. The caller has checked the name.
-    NoFreeSlotError, CorruptRingError, IoError."""
+    Raises NoFreeSlotError, CorruptRingError or IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
 
@@ -104,7 +104,7 @@ def take_client_place(channel: Attached, name: str, patience: float = 0) -> Clie
 
 def take_server_place(channel: Attached, name: str, patience: float = 0) -> ServerPlace:
     """Takes the server's place (service.md 4), waiting up to ``patience`` seconds. The caller has checked the name.
-    NoFreeSlotError, CorruptRingError, IoError."""
+    Raises NoFreeSlotError, CorruptRingError or IoError."""
     wanted = name.encode("ascii")
     header, memory = channel.header, channel.memory
     replies = range(header.clients, header.publishers)
@@ -229,7 +229,7 @@ def give_server_back(channel: Attached, place: ServerPlace) -> None:
 
 def evict_server(channel: Attached) -> int:
     """Evicts the server (service.md 9). Returns how many requests lie above the gates of slot 0; -1: not known.
-    IoError."""
+    Raises IoError."""
     header, memory = channel.header, channel.memory
     lock = new_lock(channel.file, channel.path)
     try:

@@ -130,7 +130,7 @@ class CounterStats:
 
 @dataclass(frozen=True)
 class HeartbeatStats:
-    """A heartbeat: a counter by which a thread shows that it runs (spec 8.1)."""
+    """A heartbeat: a counter by which a thread shows that it runs (spec/channel.md 8.1)."""
 
     id: int
     """The id of its counter."""
@@ -248,7 +248,7 @@ class Look:
         return self.memory.load64(self.header.counter_values_offset + layout.COUNTER_VALUE_STRIDE * number)
 
     def counters(self) -> Iterator[CounterStats]:
-        """Walks the allocated counters (spec 8)."""
+        """Walks the allocated counters (spec/channel.md 8)."""
         header, memory = self.header, self.memory
         for i in range(header.counters):
             metadata = header.counter_metadata_offset + layout.COUNTER_METADATA_STRIDE * i
@@ -273,7 +273,7 @@ class Look:
 
 
 def monotonic() -> int:
-    """Returns the time of the clock that ``blocked_since`` uses, in ns (spec 6.2, 5)."""
+    """Returns the time of the clock that ``blocked_since`` uses, in ns (spec/channel.md 6.2, 5)."""
     return time.monotonic_ns() - namespace_offset()
 
 

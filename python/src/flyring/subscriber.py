@@ -66,7 +66,7 @@ class Subscriber(_core.Subscriber, Reader):
         """
         self._check_idle()
         if self._channel.foreign:
-            raise InvalidArgumentError("foreign", "Agrona computes with the slot's position: it cannot be given up")
+            raise InvalidArgumentError("foreign", "Agrona needs the slot's position, so the slot cannot be given up")
         if self._channel.kind == "inbox":
             raise InvalidArgumentError("kind", "an inbox has one reader, whose slot is always kept; evict it")
         self._check()

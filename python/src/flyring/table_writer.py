@@ -142,7 +142,7 @@ class TableWriter(_core.TableWriter, Closing):
             most = layout.TABLE_MAX_CAPACITY
             rule = f"must be {table.capacity} (the present capacity) to {most}"
             raise InvalidArgumentError("capacity", f"it is {capacity!r}, but {rule}")
-        self._check_change()  # as before each change, so this one is told once, too
+        self._check_change()  # as before each change, so that this writer also gets ChannelReplacedError once
         table._check_replaced()
         if table._has_no_name():  # the larger file would bring back the name
             raise NoSuchChannelError(table.path)

@@ -41,7 +41,7 @@ class Missed:
     late: int
     """By how much it is longer, in ns."""
     times: int
-    """How often it happened since it was last told; then ``late`` is the largest."""
+    """How often it happened since it was last reported; then ``late`` is the largest."""
     running: bool
     """Whether the thread or the stretch is still late."""
     stack: str
@@ -73,11 +73,11 @@ def to_stderr(missed: Missed) -> None:
 
 
 class Canary:
-    """A stretch of code with an expected duration. Make it once, because the watchdog keeps it as long as itself;
-    then run the stretch in ``with canary:``, in one thread at a time, and not nested.
+    """Watches a stretch of code that has an expected duration. Make it once, because the watchdog keeps each canary
+    until its own end; then run the stretch in ``with canary:``, in one thread at a time, and not nested.
 
-    A stretch that takes longer is told to the callback of the watchdog: with its stack while it runs, and again when
-    it has ended. It costs two reads of the clock. ``Canary.OFF`` does nothing.
+    A stretch that takes longer is reported to the callback of the watchdog: with its stack while it runs, and again
+    when it has ended. It costs two reads of the clock. ``Canary.OFF`` does nothing.
     """
 
     __slots__ = ("_expected", "_over", "_round", "_start", "_thread", "expected", "label")
@@ -97,7 +97,7 @@ class Canary:
         self._expected = round(expected * 1e9)
         self._start = 0
         self._thread = 0
-        self._round = 0  # grows when the watchdog has told what is in _over
+        self._round = 0  # grows each time the watchdog has reported what is in _over
         self._over = (0, 0, 0)  # how many stretches were too long, the longest of the round, the round
         watchdog._add(self)
 
@@ -143,7 +143,7 @@ class Seen:
         self.value = value  # number of beats; start of the stretch
         self.since = since  # when the value last changed, later by what the watchdog overslept
         self.told: int | None = None  # when the callback last heard of it
-        self.times = 0  # how many stretches were too long when they were last told
+        self.times = 0  # how many stretches were too long when they were last reported
 
 
 class Watchdog(Context):
@@ -164,7 +164,7 @@ class Watchdog(Context):
     ) -> None:
         """``on_missed`` runs in the thread of the watchdog; if it raises, the watchdog prints the traceback and goes
         on. By default it writes to standard error. ``every``: the time between two looks, in seconds. ``repeat``: how
-        long the same thread or stretch is not told again.
+        long the same thread or stretch is not reported again.
 
         Raises InvalidArgumentError, and ClosedError if the channel is closed.
         """
@@ -188,7 +188,7 @@ class Watchdog(Context):
         self._thread.start()
 
     def close(self) -> None:
-        """Tells of the stretches that have ended too late and were not told yet, and ends the thread. A second close
+        """Reports stretches that have ended too late and were not reported yet, and ends the thread. A second close
         does nothing."""
         if self._pid == os.getpid():
             self._stop.set()
@@ -262,7 +262,7 @@ class Watchdog(Context):
             seen.since = min(now, seen.since + overslept)
             if start and now - seen.since > canary._expected and self._may_tell(seen, now):
                 stack = stack_of(canary._thread)
-                if canary._start == start:  # else it has ended, and the next look tells
+                if canary._start == start:  # else it has ended, and the next look reports it
                     self._tell("canary", canary.label, self._pid, canary._expected, now - seen.since, 1, True, stack)
                 else:
                     seen.told = None

@@ -118,8 +118,8 @@ inline void ClientCore::tell(CallState& call) {
     events_.push_back(&call);
 }
 
-/// One step of a poll (6): drain; end calls whose deadline has passed; gone?, if due; send cancel and credit that are
-/// due.
+/// One step of a poll (6). Drains, ends calls whose deadline has passed, tests whether the server is gone if that is
+/// due, and sends the cancels and credits that are due.
 inline void ClientCore::step() {
     if (FLYRING_UNLIKELY(!usable())) throw_unusable();
     if (drain()) {

@@ -24,8 +24,7 @@ inline void note_failed_sync(const JournalFile& file) noexcept {
 /// Syncs of one thread. It keeps the last segment open.
 class JournalSyncer {
   public:
-    explicit JournalSyncer(const JournalFile& file) noexcept
-        : file_(&file), waker_(file.read_only ? Waker() : Waker(file.data(), file.wakes)) {}
+    explicit JournalSyncer(const JournalFile& file) noexcept : file_(&file) {}
 
     /// Sync 2 to 4, by any process. False: a sync has failed before, so this one would prove nothing. Throws IoError if
     /// this one fails; the writer has ended then.
@@ -46,7 +45,7 @@ class JournalSyncer {
     void note_synced(std::int64_t to) noexcept {
         raise(file_->synced(), to);  // 4; pairs with durable readers
         store_relaxed(file_->synced_at(), wall_clock(file_->environment));
-        if (waker_.is_due()) waker_.wake(waiting_bit(0));
+        wake_all(file_->data());
     }
 
     /// Syncs each segment from that of one position to that of another, in this order. Returns 0, or the errno of a
@@ -76,7 +75,6 @@ class JournalSyncer {
     }
 
     const JournalFile* file_;
-    Waker waker_;
     Fd fd_;
     std::int64_t opened_ = -1;
 };

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "flyring/detail/journal_clock.hpp"
 #include "flyring/detail/journal_helper.hpp"
 #include "flyring/detail/journal_recover.hpp"
 #include "flyring/detail/journal_state.hpp"
@@ -50,7 +51,11 @@ class JournalWriterCore final : public JournalMember {
     /// ready.
     JournalWriterCore(std::shared_ptr<JournalState> state, const std::string* name, bool helper, std::uint32_t ahead,
                       std::chrono::nanoseconds timeout)
-        : state_(std::move(state)), file_(state_->file), syncer_(file_), over_(std::make_shared<JournalHandOver>()) {
+        : clock_(state->file.environment),
+          state_(std::move(state)),
+          file_(state_->file),
+          syncer_(file_),
+          over_(std::make_shared<JournalHandOver>()) {
         state_->check_open();
         if (name != nullptr && !name->empty()) check_name("name", *name);
         if (name != nullptr && (ahead < 1 || ahead > 16)) throw InvalidArgument("ahead", "it must be 1 to 16");
@@ -115,7 +120,7 @@ class JournalWriterCore final : public JournalMember {
         } else {
             std::memcpy(to + journal_message_header, payload, length);
         }
-        publish_message(to, length, type, time == now ? wall_clock(file_.environment) : time, size);
+        publish_message(to, length, type, time == now ? clock_.now() : time, size);
         return position;
     }
 
@@ -133,7 +138,7 @@ class JournalWriterCore final : public JournalMember {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
         const InUse guard(*this);
         const std::int64_t position = end_;
-        publish_message(at(position), length, claim_type_, time == now ? wall_clock(file_.environment) : time,
+        publish_message(at(position), length, claim_type_, time == now ? clock_.now() : time,
                         journal_align(journal_message_header + static_cast<std::int64_t>(length)));
         return position;
     }
@@ -429,6 +434,7 @@ class JournalWriterCore final : public JournalMember {
     std::int64_t due_ = 0;      // from here on after_append has work
     std::size_t max_payload_ = 0;
     Waker waker_;
+    JournalClock clock_;
 
     std::shared_ptr<JournalState> state_;
     const JournalFile& file_;
@@ -514,7 +520,7 @@ inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, st
     if (messages.empty()) return 0;
     const InUse guard(*this);
     const JournalHeader& header = file_.header;
-    if (time == now) time = wall_clock(file_.environment);
+    if (time == now) time = clock_.now();
     const auto size_of = [](const Bytes& message) {
         return journal_align(journal_message_header + static_cast<std::int64_t>(message.size()));
     };

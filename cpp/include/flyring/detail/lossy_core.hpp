@@ -223,7 +223,7 @@ class LossyCore final : public Member {
                reader.cursor + reader.ring.capacity() - static_cast<std::int64_t>(layout::RECORD_HEADER_LENGTH);
     }
 
-    /// Notes that messages_begun of now gave no consistent count.
+    /// Remembers that no consistent count was found at the present value of messages_begun.
     static void give_up(Reader& reader) noexcept { reader.gave_up = load_relaxed(reader.ring.messages_begun()); }
 
     /// Moves the cursor behind a message.

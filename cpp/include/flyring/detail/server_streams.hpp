@@ -25,8 +25,8 @@ inline void ServerCore::begin_stream(RequestState& request, NextItem&& next, std
     store_relaxed(&streams_, streams_ + 1);
 }
 
-/// Sends items of a stream as far as possible. lock() returns a guard that holds the lock and the server, which may be
-/// gone.
+/// Sends items of a stream until credit or room is used up. lock() returns a guard that holds the lock and the server.
+/// Its `core` is null if the server is gone.
 template <typename Lock>
 void ServerCore::go_on(RequestState& request, Lock&& lock) {
     for (;;) {

@@ -102,7 +102,7 @@ struct SlotWriter : RingWriter {
     }
 
     static constexpr std::int64_t retire_interval = 1'000'000;  // ns
-    static constexpr std::int64_t little_room = 8;              // less than this part of a queue's ring
+    static constexpr std::int64_t little_room = 8;              // stands back below 1/8 of a queue's ring
 
     const ChannelFile* file = nullptr;
     const Fd* description = nullptr;

@@ -26,8 +26,8 @@ class WorkerWakers {
         if (data_.is_due()) data_.wake(waiting_bit(ring));
     }
 
-    /// Sleep 2 and 3 again, after this worker was woken: so the next publish wakes another worker. From then on this
-    /// worker owes one wake.
+    /// Does steps 2 and 3 of a sleep (channel.md 6.16) again, after this worker was woken. So the next publish wakes
+    /// another worker. From then on this worker owes one wake.
     void say_asleep(const WaitingWords& words) noexcept {
         __atomic_fetch_or(words.asleep, layout::JOBS_BIT, __ATOMIC_RELAXED);
         reach_wakers();

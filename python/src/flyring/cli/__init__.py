@@ -15,9 +15,12 @@ from .. import layout
 from ..errors import FlyringError
 from . import call as calling
 from . import create as creating
+from . import journal as journals
 from . import metrics as measuring
 from . import monitor as monitoring
 from . import ping as pinging
+from . import record as recording
+from . import replay as replaying
 from . import table as tables
 from . import top as topping
 from .call import call
@@ -38,6 +41,8 @@ from .tail import tail
 from .top import top as run_top
 
 NOT_POSSIBLE = 2
+NAMELESS = ("create", "ls", "top", "metrics", "doctor", "ping", "sbe", "monitor", "journal", "record", "replay")
+"""Commands that do not take the name of an existing channel or table."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def wrong_kind(options: argparse.Namespace) -> str:
     """Returns what to do if a table was named where a channel is needed, or the other way round; else ""."""
-    if options.command in ("create", "ls", "top", "metrics", "doctor", "ping", "sbe", "monitor"):
+    if options.command in (
+        "create",
+        "ls",
+        "top",
+        "metrics",
+        "doctor",
+        "ping",
+        "sbe",
+        "monitor",
+        "journal",
+        "record",
+        "replay",
+    ):
         return ""
     if options.command == "table" and options.verb in ("create", "ls"):
         return ""
@@ -110,6 +127,12 @@ def run(options: argparse.Namespace) -> int:
             return sbe(options)
         case "table":
             return tables.table(options)
+        case "journal":
+            return journals.journal(options)
+        case "record":
+            return recording.record(options)
+        case "replay":
+            return replaying.replay(options)
         case "create":
             return create(options)
         case "metrics":
@@ -156,7 +179,7 @@ def parser() -> argparse.ArgumentParser:
     one = command("doctor", "say what of this machine does not suit, and what to do; status 1 if a line is BAD")
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     pinging.add_arguments(command("ping", "measure round trips to another process; status 1 if it does not answer"))
-    topping.add_arguments(command("top", "show rates, lags, who is blocked, and who came and went, live"))
+    topping.add_arguments(command("top", "show rates, lags, blocked publishers, and owners that came and went, live"))
     monitoring.add_arguments(
         line_command("monitor", "watch hiccups of cores, heartbeats and probes; status 1 if a heartbeat is missed")
     )
@@ -218,6 +241,13 @@ def parser() -> argparse.ArgumentParser:
     )
     tables.add_arguments(
         line_command("table", "make, show, read, write, check and copy tables: the latest value of each key")
+    )
+    journals.add_arguments(
+        line_command("journal", "list, show, check, read, trim, copy and export journals: history on disk")
+    )
+    recording.add_arguments(line_command("record", "record channels into a journal; status 1 if messages were lost"))
+    replaying.add_arguments(
+        line_command("replay", "publish the messages of a recording again; status 1 if some could not be published")
     )
     add_arguments(line_command("sbe", "generate a Python module from an SBE schema, or check the schema"))
     return top

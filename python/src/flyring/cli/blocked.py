@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences about waiting: publishers that are held back (spec 6.2, 5), kept slots without an owner, jobs in hand."""
+"""Sentences about waiting: publishers that are held back (spec/channel.md 6.2, 5), kept slots without an owner, and
+jobs in hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``flyring check`` for the counters section (spec 4.8, 8)."""
+"""The part of ``flyring check`` for the counters section (spec/channel.md 4.8, 8)."""
 
 from __future__ import annotations
 

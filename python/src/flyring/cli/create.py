@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring create``: makes a channel (spec 3.2)."""
+"""``flyring create``: makes a channel (spec/channel.md 3.2)."""
 
 from __future__ import annotations
 

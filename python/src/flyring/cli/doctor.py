@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from .. import layout
 from ..errors import FlyringError
 from ..system import default_folder
 from ..table_stats import TableStats
+from . import journal_show
+from .doctor_journals import left_of_journal
 from .doctor_machine import Machine
 from .image import open_image
 from .ls import SUFFIX, TABLES, entries
@@ -59,6 +62,7 @@ def checks(folder: str, machine: Machine) -> Iterator[Check]:
         of_the_cores,
         of_the_channels,
         of_the_tables,
+        of_the_journals,
         of_the_versions,
     )
     for part in parts:
@@ -264,6 +268,21 @@ def of_the_tables(folder: str, machine: Machine) -> Iterator[Check]:
             yield Check("table", "note", f"{title}: {what}", do)
     if names and good:
         yield Check("tables", "ok", f"{len(names)}, without leftovers")
+
+
+def of_the_journals(folder: str, machine: Machine) -> Iterator[Check]:
+    if not (os.path.isdir(folder) and os.access(folder, os.R_OK)):
+        return
+    journals, others = journal_show.look(folder)
+    for one in others:
+        yield Check("journal", "BAD", one["reason"], "make it again from a copy, or remove the folder")
+    good = not others
+    for one in journals:
+        for bad, what, do in left_of_journal(one, time.time_ns()):
+            good = False
+            yield Check("journal", "BAD" if bad else "note", f"{one['name']}: {what}", do)
+    if journals and good:
+        yield Check("journals", "ok", f"{len(journals)}, without leftovers")
 
 
 def left_of(title: str, stats: TableStats, checked: bool) -> Iterator[tuple[str, str]]:

@@ -144,7 +144,7 @@ class Machine:
         return self.mount(folder if os.path.isdir(folder) else os.path.dirname(folder)) != "/dev/shm"
 
     def temporary(self, folder: str) -> list[str]:
-        """Returns files of unfinished channels (spec 3.2)."""
+        """Returns files of unfinished channels (spec/channel.md 3.2)."""
         if not os.path.isdir(folder) or not os.access(folder, os.R_OK):
             return []
         names = [name for name in os.listdir(folder) if re.fullmatch(r"\..*\.[0-9a-f]{16}\.tmp", name)]

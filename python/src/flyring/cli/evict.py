@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring evict``: takes a subscriber slot away from its owner, alive or dead (spec 6.11)."""
+"""``flyring evict``: takes a subscriber slot away from its owner, alive or dead (spec/channel.md 6.11)."""
 
 from __future__ import annotations
 

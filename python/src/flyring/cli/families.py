@@ -24,6 +24,8 @@ from prometheus_client.registry import Collector
 from .. import __version__, layout
 from ..stats import NOT_KNOWN, PublisherStats, Stats, SubscriberStats
 from ..table_stats import TableStats
+from .families_journal import METRICS as JOURNALS
+from .families_journal import journal
 from .metrics import Found
 
 UNITS = ("bytes", "seconds", "messages", "jobs", "calls")
@@ -98,6 +100,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "flyring_table_needs_recovery": ("gauge", TABLE, "1: changed before a reboot, and not recovered yet."),
     "flyring_table_damaged_values": ("gauge", TABLE, "Values that the last recovery has lost."),
     "flyring_table_replaced": ("gauge", TABLE, "1: another table has the name. 2: the name was removed. 0: no."),
+    **JOURNALS,
     "flyring_application_value": ("unknown", ("channel", "counter", "type_id", "label"), "The value of a counter."),
 }
 
@@ -137,6 +140,11 @@ def families(found: Iterable[Found]) -> Families:
     to = Families()
     to.add("flyring_build", (), {"version": __version__, "layout": f"{layout.MAJOR}.{layout.MINOR}"})
     for one in found:
+        if one.is_journal:
+            to.add("flyring_journal_up", (one.name,), int(one.journal is not None))
+            if one.journal is not None:
+                journal(to.add, one.name, one.journal)
+            continue
         if one.is_table:
             to.add("flyring_table_up", (one.name,), int(one.stats is not None))
             if isinstance(one.stats, TableStats):

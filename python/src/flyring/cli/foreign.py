@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``flyring check`` for channels with a stock Agrona process at one end (spec 6.15)."""
+"""The part of ``flyring check`` for channels with a stock Agrona process at one end (spec/channel.md 6.15)."""
 
 from __future__ import annotations
 

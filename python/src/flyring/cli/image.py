@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A channel's file as it is, valid or not: opened and mapped for reading only, never changed (spec 3.3, 4).
+"""A channel's file as it is, valid or not: opened and mapped for reading only, never changed (spec/channel.md 3.3, 4).
 
-Words are read through the mapping, because only aligned loads cannot tear while another process writes (spec 1).
+Words are read through the mapping, because only aligned loads cannot tear while another process writes (section 1).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from .report import age_text, print_json, printable, size_text, table
 
 SUFFIX = ".ring"
 TABLES = ".table"
+JOURNALS = ".journal"
 
 
 def ls(folder: str | None, as_json: bool) -> int:
@@ -32,12 +33,15 @@ def ls(folder: str | None, as_json: bool) -> int:
             found = {"path": path, "code": error.code, "reason": str(error)}
         (others if "reason" in found else channels).append({"name": name.removesuffix(SUFFIX), **found})
     tables = [name.removesuffix(TABLES) for name in sorted(entries(where, must_exist=False, suffix=TABLES))]
+    journals = [name.removesuffix(JOURNALS) for name in sorted(entries(where, must_exist=False, suffix=JOURNALS))]
     if as_json:
-        print_json({"folder": where, "channels": channels, "not_whole": others, "tables": tables})
+        print_json({"folder": where, "channels": channels, "not_whole": others, "tables": tables, "journals": journals})
     else:
         show(where, channels, others)
         if tables:
             print(f"{len(tables)} table{'s' * (len(tables) != 1)} besides: flyring table ls")
+        if journals:
+            print(f"{len(journals)} journal{'s' * (len(journals) != 1)} besides: flyring journal ls")
     return 1 if others else 0
 
 

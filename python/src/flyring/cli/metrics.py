@@ -8,20 +8,23 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import FlyringError, NoSuchChannelError
+from ..journal import Journal
 from ..stats import Stats
-from ..system import channel_path, default_folder, failed, table_path
+from ..system import channel_path, default_folder, failed, journal_path, table_path
 from ..table_stats import TableStats
 from .image import open_image
-from .ls import SUFFIX, TABLES, entries
+from .journal_show import described
+from .ls import JOURNALS, SUFFIX, TABLES, entries
 from .report import printable
 from .table_image import is_table, open_table
 
 
 @dataclass(frozen=True)
 class Found:
-    """A channel or a table at a scrape. ``stats`` is None if it is missing or not valid; ``reason`` says why."""
+    """What was found at a scrape. Without ``stats`` and ``journal`` it is missing or not valid; ``reason`` says why."""
 
     name: str
     """The value of the label ``channel`` or ``table``: its name, or its path if that was given."""
@@ -29,6 +32,13 @@ class Found:
     reason: str = ""
     missing: bool = False
     is_table: bool = False
+    journal: dict[str, Any] | None = None
+    """Of a journal: its statistics."""
+    is_journal: bool = False
+
+    @property
+    def up(self) -> bool:
+        return self.stats is not None or self.journal is not None
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -96,9 +106,9 @@ def metrics(options: argparse.Namespace) -> int:
         encode, _ = choose_encoder("application/openmetrics-text")
         sys.stdout.write(encode(registry).decode())
     for one in found:
-        if one.stats is None:
+        if not one.up:
             print(f"flyring: {printable(one.reason)}", file=sys.stderr)
-    return int(any(one.stats is None for one in found))
+    return int(any(not one.up for one in found))
 
 
 def look(names: Sequence[str]) -> list[Found]:
@@ -106,13 +116,15 @@ def look(names: Sequence[str]) -> list[Found]:
     if names:
         return [look_at(name, name) for name in names]
     folder = os.environ.get("FLYRING_DIR") or default_folder()
-    every = sorted(entries(folder, must_exist=False, suffix=(SUFFIX, TABLES)))
-    found = (look_at(name.removesuffix(SUFFIX).removesuffix(TABLES), os.path.join(folder, name)) for name in every)
+    every = sorted(entries(folder, must_exist=False, suffix=(SUFFIX, TABLES, JOURNALS)))
+    found = (look_at(name.rpartition(".")[0], os.path.join(folder, name)) for name in every)
     return [one for one in found if not one.missing]  # missing: unlinked meanwhile
 
 
 def look_at(label: str, path: str) -> Found:
     label = printable(label)
+    if journal := journal_of(path):
+        return look_at_journal(label, journal)
     if table := table_of(path):
         return look_at_table(label, table)
     try:
@@ -143,3 +155,21 @@ def look_at_table(label: str, path: str) -> Found:
         return Found(label, None, str(error), missing=True, is_table=True)
     except FlyringError as error:
         return Found(label, None, str(error), is_table=True)
+
+
+def journal_of(name: str) -> str:
+    """Returns the path of the journal that is meant; "" for another file."""
+    channel, table, journal = channel_path(name), table_path(name), journal_path(name)
+    if channel.endswith(JOURNALS):
+        return channel
+    return journal if os.path.isdir(journal) and not os.path.exists(channel) and not os.path.exists(table) else ""
+
+
+def look_at_journal(label: str, path: str) -> Found:
+    try:
+        with Journal.open(path, read_only=True, any_file_system=True) as one:
+            return Found(label, None, journal=described(one), is_journal=True)
+    except NoSuchChannelError as error:
+        return Found(label, None, str(error), missing=True, is_journal=True)
+    except FlyringError as error:
+        return Found(label, None, str(error), is_journal=True)

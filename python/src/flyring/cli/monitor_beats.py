@@ -23,18 +23,19 @@ from .monitor_states import States
 from .top_model import title
 
 STATS = 1_000_000_000
-"""Between two snapshots of a channel, in ns: its rings' lines move between cores no more often."""
+"""The time between two snapshots of a channel, in ns. It is long, because a snapshot takes cache lines of the rings
+from the cores of their users."""
 SLACK = 2
 """A heartbeat is late when its promise has passed by this many looks of the monitor."""
 
 
 @dataclass
 class Own:
-    """What the monitor knows about itself: for how long it did not look when it should have, in ns, in all."""
+    """What the monitor knows about itself: the total time in which it should have looked and did not, in ns."""
 
     missed: int = 0
     gaps: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=100))
-    """From when to when it did not run, the last times."""
+    """The last intervals (begin, end) in which it did not run."""
 
     def add(self, last: int, now: int, tick: float, was_stopped: bool = False) -> int:
         """Takes the time between two glances, which should be ``tick`` seconds. Returns by how much it was too long."""
@@ -56,7 +57,7 @@ class Beating:
     missed: int
     """``Own.missed`` at that time."""
     seen: int
-    """The number of beats at the last slow look."""
+    """The number of beats at the last call of ``look``."""
     process: Process
     steals: dict[int, int]
     verdict: str = ""

@@ -22,9 +22,9 @@ from .monitor_causes import HALTED, Process, happened, process, steals, stolen
 from .top_model import title
 
 SETTLE = 100_000_000
-"""What woke late is judged after this time, in ns: by then the beats of the others are here."""
+"""A member that woke late is judged after this time, in ns: by then the beats of the others have arrived."""
 UNKNOWN = 1_000_000_000
-"""How long a member may be silent that has not said yet how often it beats, in ns."""
+"""How long a member may be silent before its first beat, which says how often it beats; in ns."""
 LIMIT = 4096
 
 
@@ -50,7 +50,7 @@ class Member:
 
 @dataclass
 class Late:
-    """A member woke at ``end``, and wanted to at ``begin``; ``told``: its silence was told before."""
+    """A member woke at ``end``, and should have woken at ``begin``. ``told``: its silence was reported before."""
 
     member: Member
     begin: int
@@ -108,7 +108,8 @@ class Meshed:
             yield one.pid, one.name
 
     def glance(self, now: int) -> None:
-        """Takes the beats that have come, and judges who is silent. ``now``: before the beats are taken."""
+        """Takes the beats that have come, and judges which members are silent. ``now``: the time before the beats are
+        taken."""
         self._now = now
         if self._reader is None:
             return

@@ -18,7 +18,7 @@ from ..errors import ChannelDiffersError, InvalidArgumentError, NoFreeSlotError,
 from .report import print_json, printable
 
 NAME = "demo"
-"""The default channel of the demo programs, which answer without an option."""
+"""The demo programs' default channel. So a demo program answers without the option ``--channel``."""
 WARM_UP = 100
 PERCENTILES = (50.0, 90.0, 99.0)
 
@@ -26,14 +26,14 @@ PERCENTILES = (50.0, 90.0, 99.0)
 def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one.add_argument("--answer", action="store_true", help="be the other side: answer until the asking side ends")
-    one.add_argument("--channel", default=NAME, metavar="NAME", help=f"the channel's name; made and removed ({NAME})")
+    one.add_argument("--channel", default=NAME, metavar="NAME", help=f"channel, removed at the end ({NAME})")
     one.add_argument("--count", type=int, default=1000, metavar="N", help="measured round trips (1000)")
-    one.add_argument("--size", type=int, default=MESSAGE.size, metavar="BYTES", help=f"of a message ({MESSAGE.size})")
+    one.add_argument("--size", type=int, default=MESSAGE.size, metavar="BYTES", help=f"message size ({MESSAGE.size})")
     one.add_argument("--rate", type=float, default=0, metavar="R", help="messages per second; 0: no schedule (0)")
     one.add_argument(
         "--wait", choices=("block", "spin", "yield", "backoff"), default="block", help="how to wait (block)"
     )
-    one.add_argument("--timeout", type=float, default=10, metavar="S", help="give up after this silence (10)")
+    one.add_argument("--timeout", type=float, default=10, metavar="S", help="give up after S seconds of silence (10)")
 
 
 def ping(options: argparse.Namespace) -> int:

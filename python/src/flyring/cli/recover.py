@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring recover``: frees what dead owners hold (spec 5, 6.7, 6.8).
+"""``flyring recover``: frees what dead owners hold (spec/channel.md 5, 6.7, 6.8).
 
 Each slot is checked under the control lock and the slot's own lock. If the slot's lock is held, its owner is alive, and
 the slot is left alone. After a kill at any point, the command can be run again.

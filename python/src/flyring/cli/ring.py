@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``flyring check`` for one ring (spec 4.6, 4.7, 6, 9).
+"""The part of ``flyring check`` for one ring (spec/channel.md 4.6, 4.7, 6, 9).
 
 The ring may be written at full speed during the check. So words are read in an order in which the rules hold at any
 moment: gates, boundaries and start before ``published``, and ``published`` before ``claimed``. Records are read as a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring rm``: removes the names of channels. Attached processes keep their file (spec 3.2)."""
+"""``flyring rm``: removes the names of channels. Attached processes keep their file (spec/channel.md 3.2)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``flyring check`` for the control section (spec 4.3 to 4.5, 5)."""
+"""The part of ``flyring check`` for the control section (spec/channel.md 4.3 to 4.5, 5)."""
 
 from __future__ import annotations
 

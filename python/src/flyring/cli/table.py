@@ -238,7 +238,7 @@ def check(options: argparse.Namespace) -> int:
     if not options.json:
         for rule in broken:
             print(printable(rule))
-        print(f"{len(broken)} rules are broken" if broken else "no rule is broken")
+        print(f"{len(broken)} rules of spec/table.md are broken" if broken else "no rule is broken")
     return 1 if broken else 0
 
 

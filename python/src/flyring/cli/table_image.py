@@ -15,7 +15,7 @@ from .. import layout
 from .._core import File, Memory
 from .._identity import REAL
 from ..errors import FlyringError, NoSuchChannelError, NotAChannelError
-from ..system import channel_path, check_folder, failed, table_path
+from ..system import channel_path, check_folder, failed, journal_path, table_path
 from ..table_header import TABLE_MAGIC, TableHeader
 from ..table_stats import TableStats
 from .report import printable
@@ -83,6 +83,10 @@ WORDS = {"info": "info", "check": "check", "rm": "rm", "tail": "watch", "publish
 """From a command for channels to the verb of ``flyring table`` that does the same for tables."""
 
 
+JOURNAL_WORDS = {"info": "journal info", "check": "journal check", "tail": "journal cat --follow", "publish": "replay"}
+"""From a command for channels to the command that does the same for journals."""
+
+
 def hint(command: str, names: Iterable[str]) -> str:
     """Returns advice for the user if one of the names is a table's where a channel is needed, or the other way round;
     else ""."""
@@ -94,6 +98,10 @@ def hint(command: str, names: Iterable[str]) -> str:
         if command == "table":
             if not os.path.exists(table) and os.path.exists(channel):
                 return f"{printable(name)} is a channel: flyring info {printable(name)}"
+        elif not os.path.exists(channel) and not os.path.exists(table) and os.path.isdir(journal_path(name)):
+            verb = JOURNAL_WORDS.get(command)
+            text = f"{verb} {printable(name)}" if verb else "journal --help"
+            return f"{printable(name)} is a journal: flyring {text}"
         elif is_table(channel if os.path.exists(channel) else table):
             return table_hint(command, name)
     return ""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring table ls`` and ``info``: what tables hold. Both only read. They also work for a
-table that needs recovery."""
+"""``flyring table ls`` and ``info``: what tables hold. Both only read. They also work for a table that needs
+recovery."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .report import age_text, print_json, printable, size_text, table, time_text
 from .table_image import SUFFIX, TableImage, open_table
 
 VERSION = 1
-"""The version of the JSON document of ``info``. It grows if a field changes its meaning or is removed, not if one is
-added."""
+"""The version of the JSON document of ``info``. It grows if a field changes its meaning or is removed, not if a field
+is added."""
 # The header fields that the JSON documents show.
 FILE = ("key_type", "key_bytes", "value_bytes", "checked", "minor", "created_at", "file_length", "cells", "cell_stride",
         "schema_length", "schema_id", "schema_version")  # fmt: skip

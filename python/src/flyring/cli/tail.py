@@ -53,7 +53,7 @@ def tail(
 
 def open_to_follow(name: str, read_only: bool) -> Channel:
     """Opens the channel, for reading only if asked to or if the file cannot be written. A read-only reader cannot ask
-    to be woken, so it looks every millisecond (spec 6.16)."""
+    to be woken, so it looks every millisecond (spec/channel.md 6.16)."""
     if not read_only:
         with suppress(AccessDeniedError):
             return Channel.open(name)

@@ -29,7 +29,7 @@ RIGHT = frozenset(("SLOT", "PID", "MSG/S", "B/S", "LAG", "LAG B", "UNMOVED"))
 NARROW = 80
 CURVE_HEIGHT = 9
 FIRST_WIDTH = {"CHANNEL": 12, "NAME": 10}
-"""The widest cell of these columns on a terminal of 80 columns. Of what is wider, each gets a half."""
+"""The greatest width of these columns on a terminal of 80 columns. On a wider terminal each gets half of the rest."""
 
 
 def add_arguments(one: argparse.ArgumentParser) -> None:
@@ -39,9 +39,7 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between two tables (default 1)")
     one.add_argument("--count", metavar="N", type=int, help="end after N tables")
     one.add_argument("--sort", choices=SORTS, default="channel", help="the order of the lines (default channel)")
-    one.add_argument(
-        "--curve", action="store_true", help="below, draw the times between the beats of NAME's heartbeats"
-    )
+    one.add_argument("--curve", action="store_true", help="also draw the times between the beats of NAME's heartbeats")
     one.add_argument("--filter", metavar="TEXT", default="", help="only lines with this text")
 
 
@@ -102,7 +100,8 @@ def print_tables(model: Model, options: argparse.Namespace) -> int:
 
 
 def print_each(model: Model, options: argparse.Namespace, beats: BeatCurve | None) -> int:
-    """The first table has rates, too, so it comes after one interval; without a curve after a fifth of a second."""
+    """Prints the tables. The first one needs two looks for its rates, so it comes after one interval, or without a
+    curve after at most 0.2 s."""
     count = 1 if options.once else options.count
     printed = 0
     model.look()

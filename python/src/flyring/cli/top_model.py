@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``flyring top`` knows: two snapshots of each channel give rates, and the time since when a gate has not moved.
+"""What ``flyring top`` knows. Two snapshots of each channel give rates, and how long each reader has not moved.
 
 Everything about a channel comes from its Stats. The rest is /proc.
 """
@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from ..errors import FlyringError
 from ..stats import PublisherStats, Stats, SubscriberStats
-from ..system import channel_path, default_folder, table_path
+from ..system import channel_path, default_folder, journal_path, table_path
 from ..table_stats import TableStats
 from .image import Image, open_image
-from .ls import SUFFIX, TABLES, entries
+from .ls import JOURNALS, SUFFIX, TABLES, entries
 from .process import Processes
 from .table_image import TableImage, is_table, open_table
+from .top_journals import JournalSeen, compare_journal, journal_rows, look_at
 from .top_row import Row
 from .top_tables import TableSeen, compare_table, table_row
 
@@ -33,15 +34,15 @@ STUCK = 1.0
 
 @dataclass
 class Seen:
-    """The last snapshot of a channel, and what only the one before can tell."""
+    """The last snapshot of a channel, and what its comparison with the earlier ones tells."""
 
     stats: Stats
     at: float
     moved: dict[tuple[str, int], tuple[tuple[int, ...], float]] = field(default_factory=dict)
-    """{(role, slot): (positions, since when they are these)}"""
+    """{(role, slot): (positions, since when they have not changed)}"""
     rates: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
     lost: dict[int, float] = field(default_factory=dict)
-    """{counter id: what it grew by, a second}"""
+    """{counter id: its growth per second}"""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Event:
 
 
 class Model:
-    """Watches all channels and tables of a folder, or one. ``look`` takes the snapshots. The files stay open and mapped
-    between two of them, because to open 100 channels costs more than to read them."""
+    """Watches all channels and tables of a folder, or one. ``look`` takes the snapshots. Between two calls of ``look``
+    the files stay open and mapped, because opening 100 channels costs more than reading them."""
 
     def __init__(self, folder: str | None, name: str | None) -> None:
         self.folder = folder or os.environ.get("FLYRING_DIR") or default_folder()
@@ -62,13 +63,16 @@ class Model:
         self.broken: dict[str, str] = {}
         self.processes = Processes()
         self.tables: dict[str, TableSeen] = {}
+        self.journals: dict[str, JournalSeen] = {}
         self._images: dict[str, tuple[Image | TableImage, AbstractContextManager[object], tuple[int, int]]] = {}
 
     def paths(self) -> list[str]:
         if self.name is not None:
-            path, table = channel_path(self.name), table_path(self.name)
+            path, table, journal = channel_path(self.name), table_path(self.name), journal_path(self.name)
+            if os.path.isdir(journal) and not os.path.exists(path) and not os.path.exists(table):
+                return [journal]
             return [table if os.path.exists(table) and not os.path.exists(path) else path]
-        names = entries(self.folder, must_exist=False, suffix=(SUFFIX, TABLES))
+        names = entries(self.folder, must_exist=False, suffix=(SUFFIX, TABLES, JOURNALS))
         return [os.path.join(self.folder, name) for name in sorted(names)]
 
     def look(self) -> None:
@@ -76,9 +80,15 @@ class Model:
         self.processes.begin()
         found: dict[str, Seen] = {}
         tables: dict[str, TableSeen] = {}
+        journals: dict[str, JournalSeen] = {}
         self.broken = {}
         for path in self.paths():
             try:
+                if path.endswith(JOURNALS) or os.path.isdir(path):
+                    journals[path], happened = compare_journal(self.journals.get(path), look_at(path), now)
+                    for text in happened:
+                        self._note(now, f"{title(path)}: {text}")
+                    continue
                 stats = self._stats(path)
             except (FlyringError, OSError) as error:
                 self.broken[path] = str(error)
@@ -91,11 +101,13 @@ class Model:
                 continue
             for text in happened:
                 self._note(now, f"{title(path)}: {text}")
+        for path in self.journals.keys() - journals.keys():
+            self._note(now, f"{title(path)}: the journal is gone")
         for noun, before, after in (("channel", self.seen, found), ("table", self.tables, tables)):
             for path in before.keys() - after.keys():
                 self._note(now, f"{title(path)}: the {noun} is gone")
                 self._forget(path)
-        self.seen, self.tables = found, tables
+        self.seen, self.tables, self.journals = found, tables, journals
         while self.events and self.events[0].at < now - RECENT:
             self.events.popleft()
 
@@ -139,12 +151,15 @@ class Model:
             yield from rows_of(title(path), seen, self.processes)
         for path, table in self.tables.items():
             yield table_row(title(path), table, self.processes)
+        for path, journal in self.journals.items():
+            yield from journal_rows(title(path), journal, self.processes)
         for path, reason in self.broken.items():
             yield Row(title(path), "-", 0, "", 0, "NOT VALID", 0, 0, -1, 0, 0, reason, ("NOT VALID",))
 
 
 def opened_file(path: str) -> tuple[Image | TableImage, AbstractContextManager[object]]:
-    """Opens and maps a channel or a table. Returns it, and what closes it. Raises its problem, if it has one."""
+    """Opens and maps a channel or a table. Returns its image, and the context manager that closes it. Raises a
+    FlyringError if the file is not valid."""
     if is_table(path) or path.endswith(TABLES):
         table = open_table(path)
         return table.__enter__(), table
@@ -157,7 +172,8 @@ def opened_file(path: str) -> tuple[Image | TableImage, AbstractContextManager[o
 
 
 def compare(before: Seen | None, stats: Stats, now: float) -> tuple[Seen, list[str]]:
-    """Returns the snapshot with what only the one before can tell, and what has happened to owners in between."""
+    """Compares a snapshot with the one before. Returns it with rates and times, and what has happened to owners in
+    between, as texts."""
     seen = Seen(stats, now)
     happened: list[str] = []
     old = before.stats if before and before.stats.id == stats.id else None
@@ -191,7 +207,8 @@ def is_loss(label: str) -> bool:
 
 
 def positions_of(slot: Slot) -> tuple[int, ...]:
-    """A reader that had nothing to read has not stood still, so whether there was a lag belongs to it."""
+    """Returns numbers that change when the owner of the slot makes progress. They include whether a reader has unread
+    messages: if that changes, the time without progress begins again."""
     if isinstance(slot, PublisherStats):
         return (slot.epoch, slot.published)
     lag = any(gate.lag for gate in slot.gates)
@@ -206,7 +223,7 @@ def rates(
     before: Slot,
     elapsed: float,
 ) -> tuple[float, float]:
-    """Returns messages and bytes a second; messages -1: not known."""
+    """Returns messages per second and bytes per second. Messages are -1 if they are not known."""
     if isinstance(slot, PublisherStats) and isinstance(before, PublisherStats):
         known = slot.messages >= 0 and before.messages >= 0
         messages = max(0, slot.messages - before.messages) / elapsed if known else -1.0

@@ -12,14 +12,15 @@ class Row:
 
     channel: str
     role: str
-    """``pub`` or ``sub``; of a queue ``prod``, ``work`` or ``jobs``; of a service ``client`` or ``server``; of a table
-    ``table``."""
+    """``pub``, ``sub`` or ``lossy``; of a queue ``prod``, ``back``, ``jobs`` or ``work``; of a service ``ask``,
+    ``reply``, ``client`` or ``server``; of a table ``table``; of a journal
+    ``jrnl`` and ``cons``, a consumer."""
     slot: int
     name: str
     pid: int
     state: str
     messages: float
-    """A second: published, or read; of a table its changes."""
+    """Published or read per second; of a table its changes per second."""
     bytes: float
     lag_messages: int
     """-1: not known."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the records of a ring that may be written at the same time, as a lossy subscriber would (spec 4.6, 6.10)."""
+"""Walks the records of a ring that may be written at the same time, as a lossy subscriber would (spec/channel.md 4.6
+and 6.10)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``flyring check`` for bytes that version 1.0 leaves zero; a stray write shows there (spec 4, 10)."""
+"""The part of ``flyring check`` for bytes that version 1.0 leaves zero; a stray write shows there (spec/channel.md 4
+and 10)."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import org.agrona.concurrent.IdleStrategy;
 /**
  * Spins, and stands back for a while after a run of messages (four or more in the last poll). Meanwhile the publisher
  * works without cache contention, and messages come in batches. This gives the highest throughput, but a message right
- * after a run waits for the stand-back. A longer stand-back is faster, up to 10 microseconds (40 where cores share no
- * cache), as long as the ring does not fill. Call {@link #idle(int)} with the result of the poll.
+ * after a run waits for the stand-back. A longer stand-back gives more throughput, up to 10 microseconds (40 where
+ * cores share no cache), as long as the ring does not fill. Call {@link #idle(int)} with the result of the poll.
  */
 public final class BatchSpinIdleStrategy implements IdleStrategy {
     private static final long STAND_BACK_NS = 5_000;

@@ -6,8 +6,8 @@ import java.lang.invoke.VarHandle;
 import java.time.Duration;
 
 /**
- * A stretch of code with an expected duration. Make it once, because the watchdog keeps it as long as itself; then run
- * the stretch, in one thread at a time, and not nested:
+ * Watches a stretch of code that has an expected duration. Make it once, because the watchdog keeps each canary until
+ * its own end; then run the stretch, in one thread at a time, and not nested:
  *
  * <pre>{@code
  * try (Canary stretch = canary.begin()) {
@@ -15,9 +15,9 @@ import java.time.Duration;
  * }
  * }</pre>
  *
- * <p>A stretch that takes longer is told to the callback of the watchdog: with its stack while it runs, and again when
- * it has ended. It costs two reads of the clock, and allocates nothing. {@link #OFF} takes its place where nothing is
- * to be watched; from a {@code static final} field the compiler removes it.
+ * <p>A stretch that takes longer is reported to the callback of the watchdog: with its stack while it runs, and again
+ * when it has ended. It costs two reads of the clock, and allocates nothing. {@link #OFF} takes its place where nothing
+ * is to be watched; from a {@code static final} field the compiler removes it.
  */
 public sealed class Canary implements AutoCloseable {
     /** Does nothing. */
@@ -48,16 +48,16 @@ public sealed class Canary implements AutoCloseable {
     private long start;
     /** How many stretches were too long, ever. */
     private long times;
-    /** The longest of the round. */
+    /** The longest stretch of the round {@link #of}. */
     private long worst;
     private long of;
-    /** Grows when the watchdog has told. */
+    /** Grows each time the watchdog has reported the ended stretches. */
     private long round;
 
     /**
      * Makes a canary.
      *
-     * @param watchdog the watchdog that tells.
+     * @param watchdog the watchdog that reports the stretches.
      * @param label what the stretch is, for people.
      * @param expected the longest duration that is expected.
      * @throws InvalidArgumentException if {@code expected} is not above 0.

@@ -265,7 +265,7 @@ public final class Client extends ClientVerbs implements AutoCloseable {
     /**
      * Sets how long a wait spins before it sleeps. The default, 20 microseconds, is about the cost of a wake-up.
      *
-     * @param time the time to spin; 0 looks once.
+     * @param time the time to spin; 0 sleeps at once.
      * @throws InvalidArgumentException if it is below 0.
      */
     public void setSpin(Duration time) {

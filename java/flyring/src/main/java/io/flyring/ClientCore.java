@@ -308,7 +308,10 @@ abstract class ClientCore {
 
     // --- drain, and the other parts of a poll
 
-    /** Makes one step of a poll: drain, own deadlines, gone?, and cancels and credit that are due (service.md 6). */
+    /**
+     * Makes one step of a poll (service.md 6). Drains, ends calls whose deadline has passed, tests whether the server
+     * is gone if that is due, and sends the cancels and credits that are due.
+     */
     final void step() {
         if (!owned()) {
             throw unusable();

@@ -19,7 +19,7 @@ public final class DamagedException extends FlyringException {
 
     DamagedException(long from, long to, long messages, String reason, String path) {
         super("damaged", path + " is damaged from position " + from + " to " + to + " (" + reason + "): "
-            + (messages < 0 ? "it is not known how many" : messages)
+            + (messages < 0 ? "it is not known how many" : Long.toString(messages))
             + " messages are lost. Read it with skipDamaged to go on behind them.");
         this.from = from;
         this.to = to;

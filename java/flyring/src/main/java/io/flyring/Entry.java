@@ -11,29 +11,43 @@ import org.agrona.MutableDirectBuffer;
  */
 public final class Entry {
     private final TableState table;
-    private final TableLook look = new TableLook();
+    /** The key if the table's keys are integers; {@link #key} is null then. So an entry fits one line of the cache. */
+    private final long integer;
+    private final TableKey key;
+    /** Where the key lay last; another file than the table's if that is not known. */
     private TableFile file;
     private long cell = TableLook.ABSENT;
 
     Entry(TableState table, TableKey key) {
         this.table = table;
-        look.key.set(key);
+        boolean isInteger = table.file().header.keyType == KeyType.INTEGER;
+        this.integer = isInteger ? key.toLong() : 0;
+        this.key = isInteger ? null : new TableKey().set(key);
+    }
+
+    /** Gives a look this key. */
+    private TableLook keyed(TableLook look) {
+        if (key == null) {
+            look.key.set(integer);
+        } else {
+            look.key.set(key);
+        }
+        return look;
+    }
+
+    /** The calling thread's look, with this key. */
+    private TableLook look() {
+        return keyed(TableLook.own());
     }
 
     /** Reads the value where the key lay last, else searches for the key; returns whether the key is there. */
-    private boolean find() {
+    private boolean find(TableLook look) {
         TableFile now = table.readable();
         if (cell < 0 || now != file || !look.read(now, cell)) {
             cell = table.find(look);
             file = table.readable();
         }
         return cell >= 0;
-    }
-
-    private void checkIdle() {
-        if (look.isLent()) {
-            throw new ViewAliveException("A handler of this entry is running. Use another entry in it.");
-        }
     }
 
     /**
@@ -45,10 +59,10 @@ public final class Entry {
      * @throws MessageTooLargeException if the target has too little room.
      */
     public int get(MutableDirectBuffer target, int offset) {
-        checkIdle();
+        TableLook look = look();
         look.into(target, offset);
         try {
-            return find() ? look.length : Layout.TABLE_REMOVED;
+            return find(look) ? look.length : Layout.TABLE_REMOVED;
         } finally {
             look.nowhere();
         }
@@ -63,11 +77,11 @@ public final class Entry {
      */
     @SuppressWarnings("unchecked")
     public <R> R read(ValueHandler<R> handler) {
-        checkIdle();
+        TableLook look = look();
         look.lend();
         try {
             look.to(handler);
-            return find() ? (R) look.result() : null;
+            return find(look) ? (R) look.result() : null;
         } finally {
             look.giveBack();
         }
@@ -79,8 +93,8 @@ public final class Entry {
      * @return the version, which only grows; 0 if the key is not there.
      */
     public long version() {
-        checkIdle();
-        return find() ? look.version : 0;
+        TableLook look = look();
+        return find(look) ? look.version : 0;
     }
 
     /**
@@ -92,7 +106,8 @@ public final class Entry {
      * @throws TimedOutException if the version did not change in time.
      */
     public long waitChanged(long version, Duration timeout) {
-        checkIdle();
+        // Not the thread's own look: code that runs in this thread during the wait may use that one.
+        TableLook look = keyed(new TableLook());
         return table.waiting(timeout, wait -> table.changed(look, version, wait));
     }
 
@@ -102,7 +117,8 @@ public final class Entry {
         if (of != table) {
             throw new InvalidArgumentException("entry", "The entry is of another table object.");
         }
-        checkIdle();
+        writer.checkChange();
+        TableLook look = look();
         return writer.change(look, look.change.set(what, value, offset, length, 0, update), file, cell);
     }
 }

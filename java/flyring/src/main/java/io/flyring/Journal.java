@@ -168,7 +168,8 @@ public final class Journal implements AutoCloseable {
     }
 
     /**
-     * Removes a journal and its segments. Readers that are still attached find nothing more.
+     * Removes a journal and its segments. A reader reads to the end of the segment that it has open, and finds nothing
+     * more.
      *
      * @param name name or path.
      * @throws NotAChannelException if the control file does not start with a journal's magic number.
@@ -216,8 +217,8 @@ public final class Journal implements AutoCloseable {
     }
 
     /**
-     * Takes the writer's slot and holds it. The journal is made whole first: after a kill in microseconds, after a loss
-     * of power by a recovery, which {@link JournalWriter#recovery} tells about.
+     * Takes the writer's slot and holds it. What a dead writer left is mended first. After a loss of power the journal
+     * is recovered, which {@link JournalWriter#recovery} tells about.
      *
      * @param name up to 64 of the characters A-Z a-z 0-9 . _ -, or empty; a label for people.
      * @param helper whether to start a thread that makes segments, syncs and trims, if no other process does.
@@ -472,6 +473,7 @@ public final class Journal implements AutoCloseable {
                         return pushNow(source, offset, length, type);
                     } finally {
                         pushSeat.closed();
+                        file.data().wakeAll(); // as a close of a writer
                         pushSeat.release();
                     }
                 }
@@ -507,6 +509,10 @@ public final class Journal implements AutoCloseable {
                     pushAppender = null;
                 }
             }
+        } else { // another owner, for which nothing is to be found out
+            pushSeat.enter(null, true);
+            pushAppender.own(pushSeat.epoch());
+            file.data().wakeAll();
         }
         return pushAppender.append(source, offset, length, type, false, 0);
     }

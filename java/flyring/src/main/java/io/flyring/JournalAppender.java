@@ -119,6 +119,10 @@ final class JournalAppender {
 
     /** From now on this object appends, as the slot's owner of an epoch. */
     void own(long epoch) {
+        if (claimed != end) { // by a push before this one; nothing was written there
+            claimed = end;
+            control.putLongRelease(Layout.JOURNAL_CONTROL_CLAIMED, end);
+        }
         expectedEpoch = epoch;
         setShortcuts();
     }

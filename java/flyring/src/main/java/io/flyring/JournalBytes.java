@@ -100,7 +100,13 @@ final class JournalBytes implements AutoCloseable {
         }
     }
 
-    /** Forgets what was read: it may have changed. */
+    /** Forgets what was read, for it may change. The segment stays open. */
+    void drop() {
+        from = segment == null ? 0 : segment.base;
+        to = from;
+    }
+
+    /** Forgets what was read, and the segment. */
     void forget() {
         from = 0;
         to = 0;

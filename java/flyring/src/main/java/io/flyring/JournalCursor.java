@@ -39,6 +39,7 @@ final class JournalCursor implements AutoCloseable {
     private long runCheck;
     /** Whether the run is a mapped segment, whose writer may be at work. */
     private boolean tail;
+    /** The last segment that was mapped. It stays so while a reader that follows reads a span of it cold. */
     private JournalSegment mapped;
     /** The bytes of the message that next has found. */
     private long size;
@@ -279,6 +280,7 @@ final class JournalCursor implements AutoCloseable {
 
     private void dropRun() {
         leaveTail();
+        unmap();
         walk.bytes.forget();
     }
 
@@ -287,8 +289,11 @@ final class JournalCursor implements AutoCloseable {
         run = Memory.EMPTY;
         runEnd = -1;
         tail = false;
+        message.over(Memory.EMPTY);
+    }
+
+    private void unmap() {
         if (mapped != null) {
-            message.over(Memory.EMPTY);
             mapped.close();
             mapped = null;
         }
@@ -372,7 +377,7 @@ final class JournalCursor implements AutoCloseable {
                 return true;
             }
             default -> {
-                walk.bytes.forget(); // what is not proven may change
+                walk.bytes.drop(); // what is not proven may change
                 if (found == JournalWalk.Found.NOTHING && walk.stopped() >= known) {
                     return !durable && file.isOfBoot() && beginTail();
                 }
@@ -389,6 +394,9 @@ final class JournalCursor implements AutoCloseable {
     /** Shows the span that the walk has proven. */
     private void show() {
         final long base = file.segmentOf(spanStart);
+        if (mapped != null && mapped.base != base) {
+            unmap(); // trim may have removed it
+        }
         tail = false;
         runBase = walk.bytes.from();
         runCheck = walk.check();
@@ -400,9 +408,12 @@ final class JournalCursor implements AutoCloseable {
     /** Maps the segment at the cursor: the last records have no check yet. */
     private boolean beginTail() {
         final long base = file.segmentOf(cursor);
-        mapped = JournalSegment.open(file, base, true);
-        if (mapped == null) {
-            return file.published() > cursor && goAround("a segment is missing");
+        if (mapped == null || mapped.base != base) {
+            unmap();
+            mapped = JournalSegment.open(file, base, true);
+            if (mapped == null) {
+                return file.published() > cursor && goAround("a segment is missing");
+            }
         }
         tail = true;
         run = mapped.map();
@@ -419,8 +430,7 @@ final class JournalCursor implements AutoCloseable {
      * reading goes on elsewhere.
      */
     private boolean goAround(String reason) {
-        leaveTail();
-        walk.bytes.forget();
+        dropRun(); // also files that are open: they may have been replaced
         if (cursor < file.trimmed()) { // loaded after the segment was not found
             toTrimmed(number);
             return true;

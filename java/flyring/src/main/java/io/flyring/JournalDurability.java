@@ -4,11 +4,9 @@ package io.flyring;
 /** Makes what was appended durable (journal.md 5). By the writer, or by the helper. */
 final class JournalDurability {
     private final JournalFile file;
-    private final Waker data;
 
     JournalDurability(JournalFile file) {
         this.file = file;
-        this.data = new Waker(file.data(), file.wakes);
     }
 
     /**
@@ -32,15 +30,16 @@ final class JournalDurability {
         if (!JournalFile.isPosition(to)) {
             throw file.corrupt(to, "checked is no position");
         }
+        if (!failedBefore && to <= file.synced()) {
+            return;
+        }
         syncSegments(from, file.segmentOf(to), current); // 3
         if (!failedBefore && file.failed()) { // another process has tried, too
             throw file.failure();
         }
         file.raise(Layout.JOURNAL_CONTROL_SYNCED, to); // 4
         file.word(Layout.JOURNAL_CONTROL_SYNCED_AT, file.identity.now());
-        if (data.isAwaited(1)) { // readers that wait for what is durable
-            data.wakeNow(1);
-        }
+        file.data().wakeAll(); // readers that wait for what is durable
     }
 
     /** Syncs the segments of a range, the lowest first; a failure ends the writer. */

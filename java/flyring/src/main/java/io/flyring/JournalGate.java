@@ -47,7 +47,7 @@ final class JournalGate {
             if (proving < 0) {
                 lost = Math.max(lost, control.getLongOpaque(words + Layout.JOURNAL_PAIR_LOST));
             }
-            if (control.getLongOpaque(words + Layout.JOURNAL_PAIR_POSITION) == gate) {
+            if (proving < 0 && control.getLongOpaque(words + Layout.JOURNAL_PAIR_POSITION) == gate) {
                 proving = pair;
                 count = control.getLongOpaque(words + Layout.JOURNAL_PAIR_COUNT);
                 lost = Math.max(0, control.getLongOpaque(words + Layout.JOURNAL_PAIR_LOST));

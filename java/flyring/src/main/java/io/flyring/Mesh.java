@@ -10,8 +10,8 @@ import java.util.stream.IntStream;
 /**
  * Makes this process a member of a mesh: one thread beats in the channel, and notes when it received the beats of the
  * other members. {@code flyring monitor --mesh} shows how late each member wakes and how long beats take between each
- * two, and tells who is tardy, stopped or dead. Close it before the channel. The thread ends when the channel is closed
- * or replaced. Spec channel.md 8.2.
+ * two, and names members that are tardy, stopped or dead. Close it before the channel. The thread ends when the channel
+ * is closed or replaced. Spec channel.md 8.2.
  */
 public final class Mesh implements AutoCloseable {
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]{1," + Layout.MAX_NAME_LENGTH + "}");
@@ -36,7 +36,8 @@ public final class Mesh implements AutoCloseable {
     /**
      * Joins, with a beat every 10 ms.
      *
-     * @param channel a broadcast channel for nothing else, with a publisher slot for each member and no subscribers.
+     * @param channel a broadcast channel that has no other use, with a publisher slot for each member and no
+     *     subscribers.
      * @param name the member's name, valid as a channel's name.
      * @throws FlyringException as {@link #Mesh(Channel, String, Duration)} does.
      */
@@ -47,7 +48,8 @@ public final class Mesh implements AutoCloseable {
     /**
      * Joins.
      *
-     * @param channel a broadcast channel for nothing else, with a publisher slot for each member and no subscribers.
+     * @param channel a broadcast channel that has no other use, with a publisher slot for each member and no
+     *     subscribers.
      * @param name the member's name, valid as a channel's name.
      * @param every the time between two beats.
      * @throws InvalidArgumentException if the name or the kind of channel is not valid, {@code every} is not above 0,

@@ -137,7 +137,7 @@ public final class Message {
     /**
      * The message's position in its ring.
      *
-     * @return the position of the record's first byte.
+     * @return the position of the record's first byte, in bytes since the ring's creation.
      */
     public long position() {
         return position;

@@ -11,7 +11,7 @@ import java.util.Locale;
  * @param pid process id, in the pid namespace of the thread.
  * @param interval what was promised or expected, in ns.
  * @param late by how much it is longer, in ns.
- * @param times how often it happened since it was last told; then {@code late} is the largest.
+ * @param times how often it happened since it was last reported; then {@code late} is the largest.
  * @param running whether the thread or the stretch is still late.
  * @param stack the stack of the thread; empty if it is not known.
  */

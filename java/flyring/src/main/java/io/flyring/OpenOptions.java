@@ -21,7 +21,7 @@ public final class OpenOptions {
 
     /** Creates options with all defaults. */
     public OpenOptions() {
-        // the fields have them
+        // The fields hold the defaults.
     }
 
     /**

@@ -9,8 +9,8 @@ import java.lang.reflect.Field;
 
 /**
  * Unchecked access to memory by address, through sun.misc.Unsafe, which needs no flag. Callers check bounds and keep
- * the memory reachable. The jar holds another version of this class for Java 22 and newer. If this version is used
- * there all the same, it is not available from Java 24 on, which warns of such use.
+ * the memory reachable. The jar holds another version of this class for Java 22 and newer. Where that version is not
+ * loaded, Java 24 and newer would warn of Unsafe, so {@link #AVAILABLE} is false there.
  */
 final class Raw {
     /** Whether the methods below may be used. */

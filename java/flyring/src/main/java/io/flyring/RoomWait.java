@@ -3,11 +3,11 @@ package io.flyring;
 
 /** The wait of a publisher for room, or until everything is read (channel.md 6.16). */
 abstract class RoomWait extends Waiting {
-    private static final long FIRST_CAP_NANOS = 4_000_000; // short, because the waiting publisher retires the dead
+    private static final long FIRST_CAP_NANOS = 4_000_000; // short, because it frees the slots of dead readers
     private static final long CAP_NANOS = 20_000_000;
     private static final long FIRST_NANOS = 1_000_000_000;
 
-    private static final int NOBODY = -1;
+    private static final int NO_WORKER = -1;
 
     private final Channel channel;
     private final int subscribers;
@@ -40,7 +40,7 @@ abstract class RoomWait extends Waiting {
     @Override
     final boolean othersWake() {
         if (channel.header().isQueue()) { // any worker may move gate[0]
-            return channel.slots().workersWake(lock(), NOBODY);
+            return channel.slots().workersWake(lock(), NO_WORKER);
         }
         for (int slot = 0; slot < subscribers; slot++) {
             if (gate(slot) >= 0 && !channel.slots().subscriberWakes(slot)) {

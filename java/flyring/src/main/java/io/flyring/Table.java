@@ -38,6 +38,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @param name name or path.
      * @param options keys, values and capacity.
      * @return the new table.
+     * @throws FlyringException as {@link Channel#replace} does.
      */
     public static Table replace(String name, TableOptions options) {
         return make(name, options, true);
@@ -83,6 +84,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @param name name or path.
      * @param options how to open, and what the table must have.
      * @return the table.
+     * @throws FlyringException as {@link Channel#open(String)} does.
      */
     public static Table open(String name, OpenOptions options) {
         if (options == null) {
@@ -231,19 +233,20 @@ public final class Table extends TableReads implements AutoCloseable {
     }
 
     /**
-     * Removes all keys, one after another.
+     * Removes all keys, one after another. Waits for the writer's slot without a time limit.
      *
-     * @return how many there were.
+     * @return how many keys were removed.
      */
     public long clear() {
         return clear(Duration.ofNanos(Waiting.FOREVER));
     }
 
     /**
-     * Removes all keys, one after another; waits for the slot for a limited time.
+     * Removes all keys, one after another; waits for the writer's slot for a limited time.
      *
      * @param timeout the longest time to wait for the slot.
-     * @return how many there were.
+     * @return how many keys were removed.
+     * @throws NoFreeSlotException if the slot was not free in time.
      */
     public long clear(Duration timeout) {
         return state.clear(timeout);
@@ -297,6 +300,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the table's new version.
      * @throws TimedOutException if nothing changed in time.
+     * @throws ChannelReplacedException if another table has the name.
      */
     public long waitChanged(long version, Duration timeout) {
         return state.waiting(timeout, wait -> state.changed(version, wait));
@@ -308,19 +312,23 @@ public final class Table extends TableReads implements AutoCloseable {
      * copies the table of one moment.
      *
      * @param name name or path of the copy; a table that is there is replaced.
-     * @return how many keys it has.
+     * @return how many keys the copy has.
+     * @throws InvalidArgumentException if it is the name or path of this table.
+     * @throws NoSpaceException if there is no room for the copy.
      */
     public long snapshot(String name) {
         return TableCreation.snapshot(state.readable(), name, state.identity);
     }
 
     /**
-     * Replaces the table's file by a larger one. Keys keep their versions. Processes that have the table open go on
-     * with the larger file.
+     * Copies the table into a larger file, which gets the table's name. Keys keep their versions. Processes that have
+     * the table open go on with the larger file.
      *
      * @param capacity the new capacity, in keys.
-     * @param timeout the longest time to wait for the slot; {@link Publisher#FOREVER} for no limit.
+     * @param timeout the longest time to wait for the writer's slot; {@link Publisher#FOREVER} for no limit.
      * @throws InvalidArgumentException if the capacity is below the present one, or above 2^30.
+     * @throws NoFreeSlotException if the slot was not free in time.
+     * @throws NoSpaceException if there is no room for the larger file beside the old one.
      */
     public void grow(long capacity, Duration timeout) {
         state.grow(capacity, timeout);
@@ -447,7 +455,8 @@ public final class Table extends TableReads implements AutoCloseable {
      * Closes the table and its writers, with or without a sync.
      *
      * @param sync true: writes all changes to the disk and marks the table clean, so that it needs no recovery after a
-     *     reboot. While another process holds the writer's slot, it only writes the changes.
+     *     reboot. If another process holds the writer's slot, this call does not mark the table clean; a synced close
+     *     by that process does.
      */
     public void close(boolean sync) {
         state.close(sync);

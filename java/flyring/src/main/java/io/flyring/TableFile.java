@@ -122,7 +122,7 @@ final class TableFile {
         return cellsAt == null ? 0 : cellsAt[(int) (at >>> PIECE_BITS)] + (at & INSIDE);
     }
 
-    /** The same piece, for handlers: a write throws. */
+    /** The piece in which a usable cell lies, for handlers: a write throws. */
     Memory readableCell(long cell) {
         return readable[(int) (cell * header.cellStride >>> PIECE_BITS)];
     }

@@ -43,6 +43,11 @@ final class TableKey {
 
     TableKey set(TableHeader header, long key, String path) {
         checkType(header, KeyType.INTEGER, path);
+        return set(key);
+    }
+
+    /** Takes an integer, which the caller knows to be a key of the table's type. */
+    TableKey set(long key) {
         LONGS.set(bytes, 0, key);
         length = Long.BYTES;
         hash = XxHash64.of(key);

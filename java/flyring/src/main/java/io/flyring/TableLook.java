@@ -55,10 +55,6 @@ final class TableLook {
         lent = true;
     }
 
-    boolean isLent() {
-        return lent;
-    }
-
     /** Ends {@link #lend}; forgets target, handler and result. */
     void giveBack() {
         lent = false;
@@ -70,6 +66,9 @@ final class TableLook {
 
     /** Lets reads copy the value into a buffer. */
     void into(MutableDirectBuffer buffer, int at) {
+        if (at < 0) {
+            throw new IndexOutOfBoundsException("The offset " + at + " in the target is negative.");
+        }
         target = buffer;
         offset = at;
         room = buffer.isExpandable() ? Integer.MAX_VALUE : buffer.capacity() - at;

@@ -179,6 +179,7 @@ abstract class TableVerbs {
      * @param key the key, a signed integer.
      * @param value the value.
      * @return the key's new version.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(long key, byte[] value) {
         return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
@@ -192,6 +193,7 @@ abstract class TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @return the key's new version; 0 if the key was there: then nothing is changed.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long putIfAbsent(long key, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
@@ -206,6 +208,7 @@ abstract class TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @return the key's new version; 0 if the key has another version: then nothing is changed.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long compareAndPut(long key, long version, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
@@ -216,6 +219,7 @@ abstract class TableVerbs {
      *
      * @param key the key, a signed integer.
      * @return whether the key was there.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final boolean remove(long key) {
         return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
@@ -227,6 +231,7 @@ abstract class TableVerbs {
      * @param key the key, a signed integer.
      * @param handler gets a copy of the value and changes it; may not change the same table.
      * @return the key's new version; 0 if the key is not there.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long update(long key, ValueUpdate handler) {
         return update(toChange(key), handler);
@@ -253,6 +258,7 @@ abstract class TableVerbs {
      * @param key the key, text.
      * @param value the value.
      * @return the key's new version.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(CharSequence key, byte[] value) {
         return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
@@ -266,6 +272,7 @@ abstract class TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @return the key's new version; 0 if the key was there: then nothing is changed.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long putIfAbsent(CharSequence key, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
@@ -280,6 +287,7 @@ abstract class TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @return the key's new version; 0 if the key has another version: then nothing is changed.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long compareAndPut(CharSequence key, long version, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
@@ -290,6 +298,7 @@ abstract class TableVerbs {
      *
      * @param key the key, text.
      * @return whether the key was there.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final boolean remove(CharSequence key) {
         return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
@@ -301,6 +310,7 @@ abstract class TableVerbs {
      * @param key the key, text.
      * @param handler gets a copy of the value and changes it; may not change the same table.
      * @return the key's new version; 0 if the key is not there.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long update(CharSequence key, ValueUpdate handler) {
         return update(toChange(key), handler);
@@ -327,6 +337,7 @@ abstract class TableVerbs {
      * @param key the key, bytes.
      * @param value the value.
      * @return the key's new version.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long put(DirectBuffer key, byte[] value) {
         return change(toChange(key), What.PUT, wrapped(value), 0, value.length, 0);
@@ -340,6 +351,7 @@ abstract class TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @return the key's new version; 0 if the key was there: then nothing is changed.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long putIfAbsent(DirectBuffer key, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.PUT_IF_ABSENT, value, offset, length, 0);
@@ -354,6 +366,7 @@ abstract class TableVerbs {
      * @param offset where the value begins in it.
      * @param length the value's length, in bytes.
      * @return the key's new version; 0 if the key has another version: then nothing is changed.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long compareAndPut(DirectBuffer key, long version, DirectBuffer value, int offset, int length) {
         return change(toChange(key), What.COMPARE_AND_PUT, value, offset, length, version);
@@ -364,6 +377,7 @@ abstract class TableVerbs {
      *
      * @param key the key, bytes.
      * @return whether the key was there.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final boolean remove(DirectBuffer key) {
         return change(toChange(key), What.REMOVE, null, 0, 0, 0) != 0;
@@ -375,6 +389,7 @@ abstract class TableVerbs {
      * @param key the key, bytes.
      * @param handler gets a copy of the value and changes it; may not change the same table.
      * @return the key's new version; 0 if the key is not there.
+     * @throws FlyringException as {@link Table#put(long, DirectBuffer, int, int, java.time.Duration)} does.
      */
     public final long update(DirectBuffer key, ValueUpdate handler) {
         return update(toChange(key), handler);

@@ -20,8 +20,9 @@ import java.util.concurrent.atomic.AtomicBoolean;
 public final class WaitSet {
     /** Whether the kernel has futex_waitv, which waits on several words at once. */
     private static final boolean KNOWS_MANY = Sys.canFutexWaitMany();
+    /** How often a spin looks at the members between two readings of the clock. */
     private static final int LOOKS = 16;
-    /** The longest sleep: an interrupt is detected within this time. */
+    /** The longest sleep, 100 ms: an interrupt is detected within this time. */
     private static final long MOST_NANOS = 100_000_000;
 
     private final List<Entry> entries = new ArrayList<>();
@@ -64,6 +65,8 @@ public final class WaitSet {
      *
      * @param subscriber a subscriber that is not in the set yet.
      * @return this.
+     * @throws InvalidArgumentException if it is in the set already.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public WaitSet add(Subscriber subscriber) {
         return add(subscriber, subscriber.waiting());
@@ -75,6 +78,8 @@ public final class WaitSet {
      *
      * @param subscriber a subscriber that is not in the set yet.
      * @return this.
+     * @throws InvalidArgumentException if it is in the set already.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public WaitSet add(LossySubscriber subscriber) {
         return add(subscriber, subscriber.waiting());
@@ -86,6 +91,8 @@ public final class WaitSet {
      *
      * @param publisher a publisher that is not in the set yet.
      * @return this.
+     * @throws InvalidArgumentException if it is in the set already.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public WaitSet add(Publisher publisher) {
         return add(publisher, publisher.waiting());
@@ -97,6 +104,8 @@ public final class WaitSet {
      *
      * @param worker a worker that is not in the set yet.
      * @return this.
+     * @throws InvalidArgumentException if it is in the set already.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public WaitSet add(Worker worker) {
         return add(worker, worker.waiting());
@@ -108,6 +117,8 @@ public final class WaitSet {
      *
      * @param server a server that is not in the set yet.
      * @return this.
+     * @throws InvalidArgumentException if it is in the set already.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public WaitSet add(Server server) {
         return add(server, server.waiting());
@@ -119,6 +130,8 @@ public final class WaitSet {
      *
      * @param client a client that is not in the set yet.
      * @return this.
+     * @throws InvalidArgumentException if it is in the set already.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public WaitSet add(Client client) {
         return add(client, client.waiting());
@@ -159,6 +172,7 @@ public final class WaitSet {
      *
      * @param member the member to remove.
      * @throws InvalidArgumentException if it is not in the set.
+     * @throws TwoThreadsException if a thread waits on this set.
      */
     public void remove(AutoCloseable member) {
         checkIdle();
@@ -231,9 +245,9 @@ public final class WaitSet {
     }
 
     /**
-     * Whether waits sleep for at most a millisecond at a time instead of being woken. This is the case with more than
-     * 127 pairs of words to sleep on (one for each channel and direction), or where futex_waitv is missing (before
-     * Linux 5.16, and in some sandboxes).
+     * Whether waits nap: they sleep for at most a millisecond at a time instead of until a peer wakes them. This is the
+     * case with more than 127 pairs of words to sleep on (one for each channel and direction), or where futex_waitv is
+     * missing (before Linux 5.16, and in some sandboxes).
      *
      * @return true if waits nap.
      */

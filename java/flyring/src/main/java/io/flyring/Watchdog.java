@@ -51,7 +51,7 @@ public final class Watchdog implements AutoCloseable {
         private boolean told;
         /** When the callback last heard of it. */
         private long toldAt;
-        /** How many stretches were too long when they were last told. */
+        /** How many stretches were too long when they were last reported. */
         private long times;
 
         Seen(long value, long since) {
@@ -76,7 +76,7 @@ public final class Watchdog implements AutoCloseable {
     }
 
     /**
-     * Begins to watch, with a look every 100 ms. The same thread or stretch is told at most every 10 s.
+     * Begins to watch, with a look every 100 ms. The same thread or stretch is reported once in 10 s.
      *
      * @param channel the channel whose heartbeats are watched.
      * @param onMissed receives what is late, in the thread of the watchdog.
@@ -93,7 +93,7 @@ public final class Watchdog implements AutoCloseable {
      * @param onMissed receives what is late, in the thread of the watchdog. If it throws, the watchdog prints the
      *     stack trace and goes on.
      * @param every the time between two looks.
-     * @param repeat how long the same thread or stretch is not told again.
+     * @param repeat how long the same thread or stretch is not reported again.
      * @throws InvalidArgumentException if {@code every} is not above 0, or {@code repeat} is below 0.
      * @throws ClosedException if the channel is closed.
      */
@@ -115,7 +115,7 @@ public final class Watchdog implements AutoCloseable {
     }
 
     /**
-     * Tells of the stretches that have ended too late and were not told yet, and ends the thread. A second close does
+     * Reports stretches that have ended too late and were not reported yet, and ends the thread. A second close does
      * nothing. From within the callback, the thread ends after the callback.
      */
     @Override
@@ -221,7 +221,7 @@ public final class Watchdog implements AutoCloseable {
             if (canary.started() == start) {
                 tell(missed(canary, now - seen.since, 1, true, stack));
             } else {
-                seen.told = false; // it has ended, and the next look tells
+                seen.told = false; // it has ended, and the next look reports it
             }
         }
     }

@@ -11,6 +11,7 @@ abstract class Window {
     /** The state of a claim's window while its publisher publishes something else. */
     static final int BUSY = -2;
 
+    /** Up to this many bytes, copying word by word is faster than a bulk copy. */
     private static final int FEW = 31;
 
     private Memory memory = Memory.EMPTY;

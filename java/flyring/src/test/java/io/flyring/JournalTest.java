@@ -357,8 +357,8 @@ class JournalTest {
                 assertEquals(2000, stats.unsyncedSince());
                 assertEquals(1, stats.segments());
                 assertEquals(4096 + Journals.SMALL, stats.bytes());
-                assertEquals(
-                    List.of(new JournalConsumerStats(0, "c", 128, 2, writer.position() - 128, 0, true, 42, 1500)),
+                assertEquals(List.of(
+                    new JournalConsumerStats(0, "c", 128, 2, writer.position() - 128, 0, true, 42, 1500)),
                     stats.consumers());
                 consumer.close();
                 assertFalse(journal.stats().consumers().get(0).live());

@@ -67,7 +67,7 @@ class StatsTest {
         }
     }
 
-    /** It reaches from behind the lock of publisher slot 1 up to the lock of slot 2, which alone is an owner's byte. */
+    /** The lock ends with the lock byte of publisher slot 2; it contains no other byte that stands for an owner. */
     @Test
     void aLockOfAnotherProgramIsNoOwner() {
         try (Channel channel = Channel.create(rings.path("c.ring"),

@@ -41,7 +41,7 @@ final class StoreByStore {
         private final int[] lengths;
         /** The largest number of bytes to the ring's end before the operation. */
         private int left = 1500;
-        /** The number of messages in the ring then. */
+        /** The number of messages in the ring before the operation. */
         private int before;
         /** Whether the operation evicts or forgets the slot of "keeper". */
         private boolean keeperMayGo;
@@ -344,7 +344,7 @@ final class StoreByStore {
     /** Publishes a lap and a half of messages as the next owner, which may have to retire the dead. */
     private static void goOn(Publisher next, Subscriber keeper, Messages messages) {
         long end = next.position() + CAPACITY * 3 / 2;
-        messages.length = -1;
+        messages.own = false;
         for (int i = messages.next; next.position() < end; i++) {
             long since = System.nanoTime();
             while (next.offer(buffer(i, usual(i)), 0, usual(i), 1 + i) < 0) {
@@ -361,8 +361,8 @@ final class StoreByStore {
     private static final class Messages {
         private final Scenario scenario;
         private int next;
-        /** Above 0 if the scenario's messages may come. */
-        private int length = 1;
+        /** Whether the scenario's own messages may come. */
+        private boolean own = true;
 
         Messages(Scenario scenario) {
             this.scenario = scenario;
@@ -370,8 +370,8 @@ final class StoreByStore {
 
         void check(Message message) {
             int more = next - scenario.before;
-            boolean published = length > 0 && more >= 0 && more < scenario.lengths.length;
-            need(length < 0 || more < 0 || published, "one more than was sent: type " + message.type());
+            boolean published = own && more >= 0 && more < scenario.lengths.length;
+            need(!own || more < 0 || published, "one more than was sent: type " + message.type());
             byte[] expected = Rings.pattern(next, published ? scenario.lengths[more] : usual(next));
             need(Arrays.equals(expected, message.toByteArray()), "message " + next + " is not whole, or not the next");
             next++;

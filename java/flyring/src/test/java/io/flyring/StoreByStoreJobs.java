@@ -215,7 +215,7 @@ final class StoreByStoreJobs extends StoreDeaths<StoreByStoreJobs.Crew> {
                         needWhole(job);
                         need(job.repeat() || !left.begun.contains(job.type()),
                             "job " + job.type() + " was begun, and does not say so");
-                        need(!job.repeat() || left.takes, "job " + job.type() + " says repeat, and nobody took it");
+                        need(!job.repeat() || left.takes, "job " + job.type() + " says repeat, and no worker took it");
                         seen.merge(job.type(), 1, Integer::sum);
                         job.done();
                         idle = 0;

@@ -253,6 +253,30 @@ class TableTest {
                 assertThrows(InvalidArgumentException.class, () -> writer.put(again.entry("k"), two, 0, 1));
             }
         }
+        Table.unlink(path());
+        try (Table table = Table.create(path(), integer()); TableWriter writer = table.writer("feed")) {
+            assertNull(table.entry(-5));
+            put(writer, 1, "other");
+            put(writer, -5, "ab");
+            Entry entry = table.entry(-5);
+            assertEquals(2, entry.get(buffer, 3));
+            assertEquals("ab", buffer.getStringWithoutLengthUtf8(3, 2));
+            assertEquals(2, entry.<Integer>read(value -> entry.get(buffer, 0)), "inside its own handler");
+            for (Executable get : List.<Executable>of(() -> entry.get(buffer, -1), () -> table.get(-5, buffer, -1))) {
+                assertThrows(IndexOutOfBoundsException.class, get);
+            }
+            int last = buffer.capacity() - 1;
+            for (Executable get : List.<Executable>of(() -> entry.get(buffer, last),
+                () -> table.get(-5, buffer, last))) {
+                assertEquals(2, assertThrows(MessageTooLargeException.class, get).length());
+            }
+            writer.remove(-5);
+            assertEquals(List.of(-1, -1), List.of(entry.get(buffer, 0), table.get(-5, buffer, 0)));
+            put(writer, 2, "in its cell");
+            assertEquals(List.of(-1, -1), List.of(entry.get(buffer, 0), table.get(-5, buffer, 0)));
+            put(writer, -5, "elsewhere");
+            assertEquals(List.of(9, 9), List.of(entry.get(buffer, 0), table.get(-5, buffer, 0)));
+        }
     }
 
     @Test

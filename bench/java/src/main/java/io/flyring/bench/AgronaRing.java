@@ -11,7 +11,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 import org.agrona.concurrent.ringbuffer.RingBuffer;
 import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
 
-/** One of Agrona's ring buffers over a mapped file per direction; option {@code capacity} without its trailer. */
+/** One of Agrona's ring buffers over a mapped file per direction. The option {@code capacity} excludes the trailer. */
 abstract class AgronaRing extends Contender {
     static final int TYPE = 1;
 

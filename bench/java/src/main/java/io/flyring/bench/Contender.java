@@ -19,7 +19,7 @@ abstract class Contender implements AutoCloseable {
     void connect() {
     }
 
-    /** What {@link #connect} found out, as further members of the answer. */
+    /** What {@link #connect} found out, as further members of the JSON answer to the driver (PEER.md). */
     String found() {
         return "";
     }

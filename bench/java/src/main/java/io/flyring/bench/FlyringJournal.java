@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
+import io.flyring.BatchSpinIdleStrategy;
 import io.flyring.Journal;
 import io.flyring.JournalClaim;
 import io.flyring.JournalOptions;
@@ -9,8 +10,10 @@ import io.flyring.JournalStart;
 import io.flyring.JournalWriter;
 import io.flyring.MessageHandler;
 import io.flyring.PayloadBuffer;
+import io.flyring.SpinIdleStrategy;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import org.agrona.concurrent.IdleStrategy;
 
 /**
  * A Flyring journal for each direction. Options: {@code segment}, bytes of a segment; {@code helper}, 0 for none;
@@ -18,6 +21,7 @@ import java.time.Duration;
  */
 class FlyringJournal extends Contender {
     private static final int SEGMENT = 64 << 20;
+    private static final int STAND_BACK_NS = 5000;
 
     final JournalWriter writer;
     private final Journal in;
@@ -26,11 +30,14 @@ class FlyringJournal extends Contender {
     private final PayloadBuffer message;
     private final MessageHandler handler = received -> receiver.onMessage(received.buffer(), 0);
     private final int limit;
+    private final IdleStrategy idle;
 
     FlyringJournal(Setup setup, Messages messages) {
         super(setup, messages);
         limit = setup.limit();
         message = memory();
+        // A reader that follows stands back, as the ring's does.
+        idle = setup.streaming() ? new BatchSpinIdleStrategy(STAND_BACK_NS) : new SpinIdleStrategy();
         in = setup.receives() ? open(setup.producer() ? "b" : "a") : null;
         out = setup.sends() ? open(setup.producer() ? "a" : "b") : null;
         reader = in == null ? null : in.reader(JournalStart.NEWEST);
@@ -65,7 +72,7 @@ class FlyringJournal extends Contender {
 
     @Override
     void receive() {
-        reader.poll(handler, limit);
+        idle.idle(reader.poll(handler, limit));
     }
 
     /** Removes what was read, so that files do not grow without end. */

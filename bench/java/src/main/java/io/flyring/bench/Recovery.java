@@ -52,11 +52,14 @@ final class Recovery {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String path = in.readLine(); path != null; path = in.readLine()) {
             final long start = System.nanoTime();
+            final long ns;
+            final long before;
             try (Journal journal = Journal.open(path); JournalWriter writer = journal.writer("bench")) {
                 writer.append(message, 0, LENGTH);
-                final long ns = System.nanoTime() - start;
-                say("{\"ns\": " + ns + ", \"messages\": " + (writer.number() - 1) + "}");
+                ns = System.nanoTime() - start;
+                before = writer.number() - 1;
             }
+            say("{\"ns\": " + ns + ", \"messages\": " + before + "}");
         }
     }
 

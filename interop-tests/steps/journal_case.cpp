@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "journal_plan.hpp"
+#include "journal_scenario.hpp"
+
+namespace steps {
+
+namespace layout = flyring::layout;
+using flyring::Journal;
+using flyring::JournalMessage;
+using flyring::JournalStart;
+
+namespace {
+
+constexpr std::int32_t heir_pid = 1003;
+
+void require(bool good, const std::string& what) {
+    if (!good) throw Wrong(what);
+}
+
+/// What a reader finds. Numbers must follow each other.
+template <typename Reader>
+Messages read_with(Reader& reader) {
+    Messages found;
+    while (reader.poll([&](const JournalMessage& message) {
+        require(found.empty() || found.rbegin()->first + 1 == message.number(), "numbers do not follow each other");
+        const std::string payload(reinterpret_cast<const char*>(message.data()), message.size());
+        found[message.number()] = {message.position(), payload};
+    }) > 0) {
+    }
+    return found;
+}
+
+Messages read_all(const Journal& journal, const JournalStart& start = JournalStart::oldest()) {
+    auto reader = journal.reader(start);
+    Messages found = read_with(reader);
+    require(reader.lost() == 0, "a reader has lost messages");
+    return found;
+}
+
+bool begins_with(const Messages& longer, const Messages& shorter) {
+    return std::all_of(shorter.begin(), shorter.end(), [&](const auto& one) {
+        const auto same = longer.find(one.first);
+        return same != longer.end() && same->second == one.second;
+    });
+}
+
+}  // namespace
+
+Bytes make_journal_base(const std::string& path, const JournalScenario& scenario) {
+    std::filesystem::remove_all(path);
+    flyring::JournalOptions options;
+    options.segment_size = static_cast<std::uint64_t>(scenario.segment_size);
+    options.consumers = 2;
+    if (scenario.sync_each) options.sync = flyring::JournalSync::each();
+    Journal journal = fixed_journal(tracer_pid).create(path, options);
+    flyring::JournalWriter writer = journal.writer("feed", false);
+    auto orders = journal.consumer("orders");
+    auto audit = journal.consumer("audit");
+    for (int i = 0; i < 3; ++i) writer.append(journal_value(i), 1);
+    writer.sync();
+    for (int i = 3; i < 6; ++i) writer.append(journal_value(i, 100), 1);
+    orders.poll([](const JournalMessage&) {}, 2);
+    audit.poll([](const JournalMessage&) {}, 4);
+    if (scenario.power_loss) orders.poll([](const JournalMessage&) {}, 3);  // it is behind what is proven
+    return read_file(path);  // with the writer alive, as a kill leaves it
+}
+
+JournalCase::JournalCase(const Setup& setup, const JournalScenario& scenario, const Bytes& base,
+                         const std::string& child)
+    : setup_(setup), scenario_(scenario), base_(base), child_(child.empty() ? setup.child : child) {
+    recorder_.emplace(setup, command(), scenario.python, [this] {
+        write_file(setup_.path, base_);
+        return std::shared_ptr<void>();
+    });
+    const auto contents_of = [&](const Bytes& bytes) {
+        write_file(setup_.path, bytes);
+        return found();
+    };
+    before_ = contents_of(recording().states.front());
+    after_ = contents_of(recording().states.back());
+    require(!scenario_.appends || after_.size() > before_.size(), "the child has appended nothing");
+    seen_ = before_;
+}
+
+std::vector<std::string> JournalCase::command() const {
+    if (scenario_.python) return {setup_.python, "-s", setup_.script, scenario_.operation, setup_.path, "0"};
+    return {child_, scenario_.operation, setup_.path, "0"};
+}
+
+std::byte JournalCase::boot() const {
+    return scenario_.power_loss ? next_journal_boot : std::byte{0x22};
+}
+
+/// What a reader finds that may not write.
+Messages JournalCase::found() const {
+    flyring::OpenJournalOptions options;
+    options.read_only = true;
+    return read_all(fixed_journal(heir_pid, boot()).open(setup_.path, options));
+}
+
+/// What a reader finds, then what the next owners of the slots find and do.
+void JournalCase::check_left() const {
+    try {
+        const Messages now = found();
+        require(now == before_ || now == after_ ||
+                    (scenario_.operation == "journal-trim" && begins_with(before_, now) && begins_with(now, after_)),
+                "the messages have neither their old state nor their new one");
+        const auto lowest = now.empty() ? std::int64_t{0} : now.begin()->first;
+        for (const auto& [number, one] : seen_) {
+            const auto same = now.find(number);
+            require(number < lowest || (same != now.end() && same->second == one),
+                    "message " + std::to_string(number) + ", which a reader has seen, is gone or another one");
+        }
+        check_gates(setup_.path);
+        check_heir();
+    } catch (const flyring::FlyringError& error) {
+        throw Wrong(error.what());
+    }
+}
+
+/// The next owners: they find what readers have seen, and go on through a roll, a sync, a trim and a power loss.
+void JournalCase::check_heir() const {
+    Messages all = found();
+    const std::int64_t next = all.empty() ? 0 : all.rbegin()->first + 1;
+    {
+        Journal journal = fixed_journal(heir_pid, boot()).open(setup_.path);
+        flyring::JournalWriter writer = journal.writer("heir", false);
+        require(read_all(journal) == all, "the next owner has changed what readers had seen");
+        require(writer.number() == next, "the next owner counts otherwise");
+        check_journal(setup_.path);
+        check_gates(setup_.path);
+        const auto append = [&](std::size_t length) {
+            const std::int64_t number = writer.number();
+            const std::string value = journal_value(number, length);
+            const std::int64_t position = writer.append(value, 5);
+            require(all.empty() || position > all.rbegin()->second.first, "a position is used again");
+            all[number] = {position, value};
+        };
+        for (const std::size_t length : {11, 0, 300, 5000, 16368, 16368, 16368, 16368, 20}) append(length);
+        check_journal(setup_.path);
+        require(read_all(journal) == all, "the next owner's messages");
+        for (const auto& [number, one] : all) {
+            if (number % 3 != 0) continue;
+            Messages rest(all.find(number), all.end());
+            require(read_all(journal, JournalStart::position(one.first)) == rest, "a position leads elsewhere");
+            require(read_all(journal, JournalStart::number(number)) == rest, "a number leads elsewhere");
+        }
+        std::vector<std::string> names;
+        for (const auto& one : journal.stats().consumers) names.push_back(one.name);
+        if (names.size() < 2) names.push_back("fresh");
+        for (const std::string& name : names) {
+            auto consumer = journal.consumer(name);
+            const std::int64_t number = consumer.number();
+            const Messages rest(all.lower_bound(number), all.end());
+            require(consumer.size() == static_cast<std::int64_t>(rest.size()), "a consumer's length");
+            require(read_with(consumer) == rest, "a consumer does not go on at its gate");
+            consumer.close();
+            require(journal.consumer(name).size() == 0, "a consumer does not go on behind what it consumed");
+        }
+        check_gates(setup_.path);
+        writer.sync();
+        journal.trim(flyring::JournalTrim::consumed());
+        const Messages kept = read_all(journal);
+        require(begins_with(all, kept) && !kept.empty() && kept.rbegin()->first == all.rbegin()->first,
+                "a trim removes more than whole segments at the beginning");
+        all = kept;
+        check_journal(setup_.path);
+    }
+    {  // everything was synced
+        Journal journal = fixed_journal(heir_pid, std::byte{0x77}).open(setup_.path);
+        flyring::JournalWriter writer = journal.writer("mender", false);
+        require(read_all(journal) == all, "a recovery has changed what was synced");
+        require(writer.recovery() && writer.recovery()->reached == writer.recovery()->position,
+                "something was cut off");
+        check_journal(setup_.path);
+    }
+}
+
+void JournalCase::check_copy(std::size_t k) {
+    write_file(setup_.path, recording().bytes(k));
+    check_left();
+    write_file(setup_.path, recording().bytes(k));
+    seen_ = found();
+}
+
+void JournalCase::check_kill(std::size_t k) const {
+    write_file(setup_.path, base_);
+    recorder_->clear_page();
+    Tracee child(recorder_->command());
+    recorder_->reach(child, k);
+    const Bytes left = read_file(setup_.path);
+    if (left != recording().bytes(k))
+        throw Wrong("expected the files as after this instruction of the recording, found them changed " +
+                    difference(recording().bytes(k), left));
+    child.kill();
+    check_left();
+}
+
+const std::vector<JournalScenario>& journal_scenarios() {
+    static const std::vector<JournalScenario> all = [] {
+        std::vector<JournalScenario> list;
+        const auto add = [&](const std::string& name, const std::string& operation = "") -> JournalScenario& {
+            JournalScenario scenario;
+            scenario.name = "journal-" + name;
+            scenario.operation = "journal-" + (operation.empty() ? name : operation);
+            list.push_back(std::move(scenario));
+            return list.back();
+        };
+        for (const char* name : {"append", "append-long", "append-empty", "append-roll", "append-roll-ready",
+                                 "append-roll-found", "append-wake", "batch", "claim", "push"}) {
+            JournalScenario& scenario = add(name);
+            scenario.appends = true;
+            scenario.only_full = std::string_view(name) == "append-roll-found";
+        }
+        JournalScenario& check = add("append-check");
+        check.segment_size = 131072;
+        check.appends = true;
+        JournalScenario& synced = add("append-sync", "append");
+        synced.sync_each = synced.appends = true;
+        for (const char* name : {"abort", "sync", "take", "join", "join-again", "consume", "forget", "trim"}) {
+            add(name);
+        }
+        for (const char* name : {"close", "prepare"}) add(name).only_full = true;  // thousands of instructions
+        add("resume", "take").base_of = "journal-append";
+        add("resume-long", "take").base_of = "journal-append-long";
+        add("resume-batch", "take").base_of = "journal-batch";
+        JournalScenario& rolled = add("resume-roll", "take");
+        rolled.base_of = "journal-append-roll";
+        rolled.only_full = true;  // the CRC of 64 KiB is computed
+        add("recovery").power_loss = true;
+        JournalScenario& again = add("recovery-again", "recovery");
+        again.power_loss = true;
+        again.base_of = "journal-recovery";
+        for (const char* name : {"append", "batch", "consume"}) {
+            JournalScenario& python = add(name);
+            python.name = std::string("python-journal-") + name;
+            python.python = true;
+        }
+        return list;
+    }();
+    return all;
+}
+
+const std::vector<Fault>& journal_faults() {
+    static const std::vector<Fault> all = {
+        {"journal-length-first", "journal-append-long"},
+        {"journal-claimed-late", "journal-append-long"},
+        {"journal-resume-without-zero", "journal-resume-long"},
+        {"journal-checked-first", "journal-append-check"},
+        {"journal-gate-first", "journal-consume"},
+        {"journal-unlink-first", "journal-trim"},
+        {"journal-boot-first", "journal-recovery"},
+    };
+    return all;
+}
+
+}  // namespace steps

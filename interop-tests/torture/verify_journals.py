@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges the logs of one journal's appenders, followers and consumers in one round (spec/journal.md). Uses only the
+logs: what was appended and when, and what was read, with its number and position. Each message carries an id that no
+other one has, so each number belongs to one message, for all who read it and for ever."""
+
+import dataclasses
+import itertools
+
+from side import TORN, Kind, Phase
+from verify import Verdict
+
+RULES = ("tear", "never appended", "agreement", "order", "lost", "exactly once", "at least once", "repeats", "owners")
+RULES += ("left over", "errors", "phases", "work")
+NEVER = 2**62
+SIZE = 64  # a message begins at a multiple
+
+
+@dataclasses.dataclass(eq=False)
+class Appended:
+    """Messages that one call appended: those with the ids `first` to `first + count - 1`."""
+
+    life: object
+    first: int
+    count: int
+    begin: int
+    end: int  # when it had returned, or its process was dead
+    sure: bool = False  # whether it has returned
+    refused: bool = False
+    position: int = -1  # of the first one; -1: not known
+
+
+@dataclasses.dataclass(eq=False)
+class Session:
+    """From the opening of a reader or consumer to its close or death."""
+
+    life: object
+    name: str  # of a consumer
+    number: int  # where it began
+    lost: int  # at the beginning
+    opened: int  # before it was opened
+    reads: list = dataclasses.field(default_factory=list)  # (number, id, position, lost, time)
+    gate: int = -1  # the number before which a poll that returned has consumed
+    closed: int = 0  # the time before its close; 0: its process died, or was ended
+
+
+def appended_by(life):
+    """Yields what a process appended. Of a killed one the last call may have appended all or nothing."""
+    under_way = None
+    for kind, *row in life.entries.tolist():
+        if kind == Kind.APPENDING:
+            first, count, begin = row[:3]
+            under_way = Appended(life, first, count, begin, life.ended)
+        elif kind == Kind.APPENDED and under_way:
+            position, count, end = row[:3]
+            under_way.position, under_way.end = position, end
+            under_way.sure, under_way.refused = count > 0, count <= 0
+            under_way.count = max(count, 0) or under_way.count
+            yield under_way
+            under_way = None
+    if under_way:
+        yield under_way
+
+
+def sessions_of(life, verdict):
+    """Returns the sessions of one reading process. A torn message is a failure."""
+    found = []
+    for kind, *row in life.entries.tolist():
+        if kind == Kind.FOLLOWING:
+            number, lost, _, opened = row[:4]
+            found.append(Session(life, life.name.split(" ")[-1], number, lost, opened))
+        elif kind == Kind.READ and found:
+            number, mark, position, lost, fault, time, _ = row
+            if fault == TORN:
+                verdict.fail("tear", life, f"number {number} at {position}: a torn message")
+            else:
+                found[-1].reads.append((number, mark, position, lost, time))
+            verdict.work[life.language, life.role] += 1
+        elif kind == Kind.POLLED and found:
+            found[-1].gate = row[0]
+        elif kind == Kind.LEFT and found:
+            found[-1].closed = row[3]
+    return found
+
+
+class Story:
+    """The journal as all logs together tell it: number -> (id, position)."""
+
+    def __init__(self, appends, verdict):
+        self.verdict, self.numbers, self.by_id = verdict, {}, {}
+        self.of = {}
+        for one in appends:
+            for mark in range(one.first, one.first + one.count):
+                self.of[mark] = one
+
+    def tell(self, life, number, mark, position, time):
+        """What a process, or the files, say of a number."""
+        one = self.of.get(mark)
+        if one is None or one.refused or one.begin > time:
+            self.verdict.fail("never appended", life, f"number {number} at {position} has the id {mark}")
+            return
+        if one.position >= 0 and mark == one.first and one.position != position:
+            text = f"number {number} is at {position}; its append said {one.position}"
+            self.verdict.fail("agreement", life, text)
+        known = self.numbers.setdefault(number, (mark, position))
+        if known != (mark, position):
+            text = f"number {number} is {(mark, position)}, and was {known}"
+            self.verdict.fail("agreement", life, text)
+        elif self.by_id.setdefault(mark, number) != number:
+            self.verdict.fail("agreement", life, f"id {mark} has the numbers {self.by_id[mark]} and {number}")
+
+
+def check_order(story, verdict):
+    """Checks that numbers and positions grow together, and in the order of time; and of each batch, all or nothing."""
+    latest, of, last = 0, None, (-1, -SIZE, 0)
+    for number, (mark, position) in sorted(story.numbers.items()):
+        one = story.of[mark]
+        if position <= last[1]:
+            verdict.fail("order", one.life, f"number {number} is at {position}, number {last[0]} at {last[1]}")
+        if one.end < latest:
+            text = f"number {number} ended {(latest - one.end) / 1e6:.3f} ms before an earlier one began"
+            verdict.fail("order", one.life, f"{text} ({of.life.name})")
+        if mark > one.first and number - 1 in story.numbers and story.numbers[number - 1][0] != mark - 1:
+            verdict.fail("order", one.life, f"number {number} does not follow the rest of its batch")
+        if one.begin > latest:
+            latest, of = one.begin, one
+        last = (number, position, mark)
+
+
+def check_all_there(appends, story, trimmed, verdict):
+    """Checks that each message whose append returned was seen, or is there at the end. `trimmed`: as (number, position)
+    of the first one that is there."""
+    for one in appends:
+        if not one.sure:
+            continue
+        verdict.work[one.life.language, one.life.role] += one.count
+        for mark in range(one.first, one.first + one.count):
+            if mark not in story.by_id:
+                verdict.fail("lost", one.life, f"id {mark}, appended at {one.position}, was never read")
+    lowest, highest = min(story.numbers, default=0), max(story.numbers, default=-1)
+    missing = [n for n in range(lowest, highest + 1) if n not in story.numbers]
+    if missing:
+        verdict.fail("lost", None, f"numbers {missing[:5]} are in no log and not there")
+    if lowest > 0 and trimmed[0] < lowest:
+        verdict.fail("lost", None, f"the numbers below {lowest} are in no log")
+
+
+def check_session(session, verdict):
+    """Checks that a reader gets each number exactly once, and counts as lost exactly what it does not get."""
+    number, lost = session.number, session.lost
+    for found, _, position, now_lost, _ in session.reads:
+        expected = number + now_lost - lost
+        if found != expected:
+            text = f"number {found} at {position}, where {expected} is next ({now_lost - lost} are lost)"
+            verdict.fail("exactly once", session.life, text)
+        number, lost = found + 1, now_lost
+
+
+def check_consumers(sessions, verdict):
+    """Checks that each name gets each number at least once, and one again only after a death, from its gate on."""
+    sessions.sort(key=lambda s: s.opened)
+    for name, of_name in itertools.groupby(sorted(sessions, key=lambda s: s.name), key=lambda s: s.name):
+        before = None
+        for session in sorted(of_name, key=lambda s: s.opened):
+            if session.lost or any(read[3] for read in session.reads):
+                verdict.fail("at least once", session.life, f"{name} has lost messages, which no trim may take")
+            if before is None and session.number != 0:
+                verdict.fail("at least once", session.life, f"{name} begins at number {session.number}")
+            if before is not None:
+                end = before.reads[-1][0] + 1 if before.reads else before.number
+                text = f"{name} goes on at number {session.number}; {before.life.name} had consumed up to {end}"
+                if session.number > end:
+                    verdict.fail("at least once", session.life, text)
+                elif session.number < end and before.closed:
+                    verdict.fail("repeats", session.life, f"{text}, and had closed")
+                elif session.number < before.gate:
+                    verdict.fail("repeats", session.life, f"{text}, and had stored its gate at {before.gate}")
+                verdict.counts["numbers again after a death"] += max(0, end - session.number)
+            before = session
+
+
+def check_owners(lives, appends, verdict):
+    """Checks that no other process appends while a writer holds the slot."""
+    spans = []
+    for life in lives:
+        since = last = 0
+        for kind, a, b, c, d, *_ in life.entries.tolist():
+            if kind == Kind.SEATED and life.role == "appender":
+                since = last = c
+            elif kind == Kind.APPENDED:
+                last = c
+            elif kind == Kind.LEFT and since:
+                spans.append((since, d, life))
+                since = 0
+        if since:
+            spans.append((since, last if life.phase == Phase.leaving else life.killed or life.ended, life))
+    spans.sort(key=lambda span: span[:2])
+    for (_, end, one), (begin, _, other) in zip(spans, spans[1:]):
+        if begin < end:
+            verdict.fail("owners", other, f"has the slot since {begin}, which {one.name} had until {end}")
+    for one in appends:
+        for begin, end, life in spans:
+            if one.sure and life is not one.life and begin < one.begin and one.end < end:
+                verdict.fail("owners", one.life, f"appended id {one.first} while {life.name} had the slot")
+    verdict.counts["held"] += len(spans)
+
+
+def verify_journals(lives, verdict=None, gaps=(), left=(), trimmed=(0, 0)):
+    """Returns the verdict on one journal's processes. `left`: (number, id, position, torn) of what the files have at the
+    end. `trimmed`: (number, position) where they begin."""
+    verdict = verdict or Verdict()
+    appends = [one for life in lives for one in appended_by(life)]
+    sessions = [session for life in lives for session in sessions_of(life, verdict)]
+    story = Story(appends, verdict)
+    for session in sessions:
+        for number, mark, position, _, time in session.reads:
+            story.tell(session.life, number, mark, position, time)
+        check_session(session, verdict)
+    for number, mark, position, torn in left:
+        if torn:
+            verdict.fail("tear", None, f"number {number} at {position} is torn in the file")
+        else:
+            story.tell(None, number, mark, position, NEVER)
+    story.numbers = {number: one for number, one in story.numbers.items() if one[0] in story.of}
+    check_order(story, verdict)
+    check_all_there(appends, story, trimmed, verdict)
+    check_consumers([s for s in sessions if s.life.role == "consumer"], verdict)
+    check_owners(lives, appends, verdict)
+    verdict.counts["appended"] += sum(one.count for one in appends if one.sure)
+    known = [one for one in appends if not one.sure and not one.refused and one.first in story.by_id]
+    verdict.counts["appended by the killed"] += len(known)
+    verdict.counts["read"] += sum(len(session.reads) for session in sessions)
+    verdict.counts["trimmed"] += trimmed[0]
+    return verdict

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flyring journal``: lists, shows, checks, reads, trims, copies and exports journals (spec/api.md, Journal)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from .. import layout
+from .._core import JournalMessage
+from ..errors import DamagedError, FlyringError, InvalidArgumentError
+from ..journal import Journal
+from ..journal_recover import walk_proven
+from ..journal_seek import JournalStart
+from . import journal_copy, journal_show
+from .journal_export import add_arguments as add_export
+from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, start_of, time_of, within
+from .report import print_json, printable, size_text
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(name: str, text: str, run: Callable[[argparse.Namespace], int], *, named: bool = True) -> Any:
+        one = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+        one.set_defaults(run=run)
+        if named:
+            one.add_argument("name", metavar="NAME", help="the journal's name or path")
+        return one
+
+    def with_json(one: Any) -> Any:
+        one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+        return one
+
+    one = with_json(
+        verb("ls", "list the journals of a folder; status 1 if a .journal folder is not one", journal_show.ls,
+             named=False)
+    )  # fmt: skip
+    one.add_argument("folder", nargs="?", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
+    with_json(verb("info", "show what a journal holds: segments, writer, consumers, what is not synced",
+                   journal_show.info))  # fmt: skip
+    with_json(verb("check", "prove every record by its check; status 1 if one is damaged", check))
+    one = verb("cat", "print messages as JSON lines; status 1 if one is damaged or was not decoded", cat)
+    add_range(one)
+    add_choice(one)
+    one.add_argument("--count", metavar="N", type=int, help="end after N lines")
+    one.add_argument("--follow", action="store_true", help="go on with what is appended, until Ctrl-C")
+    one = with_json(verb("trim", "remove the oldest segments, but none that a consumer needs", trim))
+    kind = one.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--consumed", action="store_true", help="what all consumers have consumed")
+    kind.add_argument("--before", metavar="TIME", type=time_of, help="what is older than this time")
+    kind.add_argument("--position", metavar="P", type=int, help="what lies before this position")
+    kind.add_argument("--size", metavar="BYTES", type=int, help="until this many bytes are left")
+    one = with_json(verb("copy", "copy a journal, also a live one up to its last check", journal_copy.copy))
+    one.add_argument("path", metavar="PATH", help="the copy: a name, or a path")
+    add_export(verb)
+
+
+def journal(options: argparse.Namespace) -> int:
+    """Runs the command."""
+    status: int = options.run(options)
+    return status
+
+
+def opened(name: str) -> Journal:
+    return Journal.open(name, read_only=True, any_file_system=True)
+
+
+def check(options: argparse.Namespace) -> int:
+    """Proves everything up to the end. Each damage is one line."""
+    damages: list[dict[str, Any]] = []
+    messages = 0
+
+    def count(_: JournalMessage) -> None:
+        nonlocal messages
+        messages += 1
+
+    with opened(options.name) as one:
+        end = one.stats().published
+        begin, start, cuts = one._files.trimmed, None, 0
+        if one._files.is_of_this_boot():
+            with suppress(FlyringError):  # what cannot begin is told by the reader
+                walked = walk_proven(one._files, start=begin)
+                start, messages, cuts = walked.end, walked.count - walked.begun, walked.cuts
+        # The walk is that of the core. A reader tells of the rest: damages, and what has no check yet.
+        reader = one.reader("oldest" if start is None else JournalStart.at_position(start))
+        while reader.position < end:
+            try:
+                if reader.poll(count, 1 << 20) == 0:
+                    break
+            except DamagedError as error:
+                damages.append({"from": error.from_, "to": error.to, "messages": error.messages})
+                if error.messages < 0:
+                    break
+                reader._skip = True  # over this one
+                reader.poll(count, 1)
+                reader._skip = False
+        checked, cuts = reader.position - begin, cuts + reader.cuts
+        path = one.path
+    if options.json:
+        print_json({"path": path, "from": begin, "to": begin + checked, "messages": messages, "cuts": cuts,
+                    "damages": damages})  # fmt: skip
+        return 1 if damages else 0
+    print(printable(path))
+    print(f"  {messages} messages, {size_text(checked)} from position {begin}")
+    for one_damage in damages:
+        lost = one_damage["messages"]
+        print(f"  DAMAGED from {one_damage['from']} to {one_damage['to']}: "
+              f"{lost if lost >= 0 else 'an unknown number of'} messages")  # fmt: skip
+    if cuts:
+        print(f"  {cuts} times a power loss or a failed sync took the end: what follows it is whole")
+    print("  damaged" if damages else "  every check is right")
+    return 1 if damages else 0
+
+
+def cat(options: argparse.Namespace) -> int:
+    texts = Texts()
+    choice = Choice(options, texts)
+    left = options.count
+    if left is not None and left < 1:
+        raise InvalidArgumentError("count", f"{left} must be 1 or more")
+    with opened(options.name) as one:
+        lines = recorded_lines if one.header.content == layout.JOURNAL_CONTENT_RECORDING else own_lines
+        damaged = False
+        try:
+            for line in lines(one, options, choice, texts):
+                print(json.dumps(line), flush=options.follow)
+                if left is not None:
+                    left -= 1
+                    if left == 0:
+                        break
+        except KeyboardInterrupt:
+            if not options.follow:
+                raise
+        except DamagedError as error:
+            damaged = True
+            sys.stdout.flush()
+            print(f"flyring: {printable(str(error))}", file=sys.stderr)
+    if texts.not_decoded:
+        print(f"flyring: not decoded: {texts.not_decoded} messages", file=sys.stderr)
+    return 1 if damaged or texts.not_decoded else 0
+
+
+def recorded_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts) -> Any:
+    for item in chosen(one, options, choice):
+        yield line_of(item, texts)
+
+
+def own_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts) -> Any:
+    schema = texts.schema_of((one.schema or "").encode("utf-8"))
+    end = None if options.follow else one.stats().published
+    with one.reader(start_of(options) or "oldest") as reader:
+        while end is None or reader.position < end:
+            message = reader.take(0.5 if options.follow else 0)
+            if message is None:
+                if options.follow:
+                    continue
+                return
+            if (end is not None and message.position >= end) or not within(options, message.time, message.number):
+                return
+            payload = bytes(message)
+            content = texts.content(payload, message.type, schema)
+            if choice.message(message.type, payload, schema, content):
+                yield {"time": iso(message.time), "position": message.position, "number": message.number, **content}
+
+
+def trim(options: argparse.Namespace) -> int:
+    with Journal.open(options.name, any_file_system=True) as one:
+        free = one.trim(consumed=options.consumed, position=options.position, before=options.before, size=options.size)
+        path, trimmed = one.path, one.stats().trimmed
+    if options.json:
+        print_json({"path": path, "freed": free, "trimmed": trimmed})
+    else:
+        print(f"{printable(path)}: {size_text(free)} became free; it begins at position {trimmed}")
+    return 0
