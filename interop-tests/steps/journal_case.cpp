@@ -227,20 +227,21 @@ const std::vector<JournalScenario>& journal_scenarios() {
             add(name);
         }
         for (const char* name : {"close", "prepare"}) add(name).only_full = true;  // thousands of instructions
-        add("resume", "take").base_of = "journal-append";
-        add("resume-long", "take").base_of = "journal-append-long";
-        add("resume-batch", "take").base_of = "journal-batch";
-        JournalScenario& rolled = add("resume-roll", "take");
-        rolled.base_of = "journal-append-roll";
-        rolled.only_full = true;  // the CRC of 64 KiB is computed
+        for (const char* of : {"append", "append-long", "batch", "append-roll"}) {
+            const bool is_long = std::string_view(of) == "append-long";
+            JournalScenario& resume = add(is_long ? "resume-long" : std::string("resume-of-") + of, "take");
+            resume.base_of = std::string("journal-") + of;
+            resume.only_full = !is_long;
+        }
         add("recovery").power_loss = true;
         JournalScenario& again = add("recovery-again", "recovery");
-        again.power_loss = true;
+        again.power_loss = again.only_full = true;
         again.base_of = "journal-recovery";
         for (const char* name : {"append", "batch", "consume"}) {
             JournalScenario& python = add(name);
             python.name = std::string("python-journal-") + name;
             python.python = true;
+            python.only_full = std::string_view(name) == "batch";
         }
         return list;
     }();

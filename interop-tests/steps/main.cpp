@@ -99,6 +99,7 @@ class Program {
             test(scenario.name, [&] { one(scenario); });
         }
         for (const JournalScenario& scenario : steps::journal_scenarios()) {
+            if (!arguments_.states.empty()) break;  // a folder's files come and go, which a list of stores cannot say
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
             if (scenario.only_full && !arguments_.full && arguments_.only != scenario.name) continue;
             test(scenario.name, [&] { one(scenario); });
@@ -348,11 +349,9 @@ class Program {
 
     void one(const JournalScenario& scenario) {
         const steps::Bytes base = made_base(scenario);
-        const bool states = !arguments_.states.empty();
         JournalCase test(journal_setup_, scenario, base);
-        const std::size_t killed = states ? 0 : check_journal(test, scenario);
+        const std::size_t killed = check_journal(test, scenario);
         const Recording& recording = test.recording();
-        if (states) steps::write_states(arguments_.states + "/" + scenario.name, recording);
         report(scenario.name, recording.executed(), recording.kill_points.size(), killed, recording.distinct());
     }
 

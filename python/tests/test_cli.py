@@ -268,7 +268,8 @@ def test_info_names_the_blocked_publisher_and_its_holders(flyring: Command) -> N
 
 
 def test_ls_shows_what_is_no_whole_channel(folder: Path, flyring: Command) -> None:
-    assert flyring.json("ls") == {"folder": str(folder), "channels": [], "not_whole": [], "tables": []}
+    empty = {"channels": [], "not_whole": [], "tables": [], "journals": []}
+    assert flyring.json("ls") == {"folder": str(folder), **empty}
     Channel.create("good", "inbox").close()
     (folder / "notes.txt").write_text("no channel, no concern")
     assert [one["name"] for one in flyring.json("ls")["channels"]] == ["good"]

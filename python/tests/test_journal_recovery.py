@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -214,20 +215,24 @@ def test_failed_sync_of_another_process(monkeypatch: pytest.MonkeyPatch, folder:
         assert not make_durable(other._files)  # never tried again
 
 
-def test_failed_sync_of_the_helper(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    disk = Disk(monkeypatch, folder / "j.journal")
+def test_failed_sync_of_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer tells the number of the error that its helper met."""
+
+    def stale(fd: int) -> None:
+        raise OSError(errno.ESTALE, "stale")
+
     with made(sync=0.001) as journal:
         writer = journal.writer()
-        disk.fail_at = 0
-        with pytest.raises(IoError) as error:
-            for _ in range(2000):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", stale)
+            with pytest.raises(IoError) as error:
+                for _ in range(2000):
+                    writer.append(b"x")
+                    time.sleep(0.001)
+        for _ in range(2):
+            with pytest.raises(IoError) as error:
                 writer.append(b"x")
-                time.sleep(0.001)
-        assert error.value.errno == 5
-        disk.fail_at = None
-        with pytest.raises(IoError) as error:
-            writer.append(b"x")
-        assert error.value.errno == 5
+            assert error.value.errno == errno.ESTALE
         writer.close()
 
 
