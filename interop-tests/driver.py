@@ -15,6 +15,7 @@ import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+KINDS = ("channel", "table", "journal")  # of what a handle can stand for that is opened and closed
 
 
 class PeerFailed(Exception):
@@ -52,7 +53,7 @@ class Conversation:
     def __init__(self, language, label, logs, stderr, source, sink):
         self.language, self.label, self.source, self.sink = language, label, source, sink
         self.counter, self.pending, self.ended, self.died = 0, [], False, False  # died: on request
-        self.open_handles = []  # (channel or table, handle) of what is to be closed after the test
+        self.open_handles = []  # (channel, table or journal; handle) of what is to be closed after the test
         self.log = open(logs / f"{label}.log", "a", buffering=1)
         self.stderr = stderr  # path of its standard error
         self.lines = queue.Queue()
@@ -109,7 +110,7 @@ class Conversation:
             raise PeerFailed(f"{self.label}: answer {answer.get('id')} to request {request['id']}")
         if ok is not True:
             raise Refused(self.label, request, answer)
-        handle = next(((kind, request[kind]) for kind in ("channel", "table") if kind in request), None)
+        handle = next(((kind, request[kind]) for kind in KINDS if kind in request), None)
         if request["op"] in ("create", "open", "open_or_create", "replace"):
             self.open_handles.append(handle)
         elif request["op"] == "close" and handle:

@@ -5,6 +5,7 @@ checks, and the list of tests with their outcomes."""
 import contextlib
 import itertools
 import math
+import os
 import pathlib
 import shutil
 import tempfile
@@ -12,6 +13,9 @@ import time
 import traceback
 
 from driver import Peer, PeerFailed, Refused
+
+
+DISK = "FLYRING_JOURNALS"  # the environment variable that names `Run.disk`
 
 
 class Wrong(Exception):
@@ -79,11 +83,13 @@ def hexed(*payloads):
 
 class Run:
     """One run of the tests. `peer` and `fresh` return peers; `name` returns channel names and handles. With doors
-    (driver.Doors), peers connect instead of being started, and already use `folder`."""
+    (driver.Doors), peers connect instead of being started, and already use `folder`. `disk`: the folder of the matrix'
+    journals, if that is another one."""
 
     def __init__(self, commands, logs, doors=None, folder=None):
         self.commands, self.logs, self.doors = commands, logs, doors
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="flyring-pairs-", dir="/dev/shm"))
+        self.disk = pathlib.Path(os.environ[DISK]) if DISK in os.environ else None
         self.pool, self.used, self.temporary, self.names, self.starts = {}, {}, [], 0, 0
         self.broken, self.logs_begin, self.deadline = {}, {}, math.inf
         self.passed, self.failed = 0, []
@@ -182,8 +188,9 @@ class Run:
         self.temporary = []
 
     def _unlink_all(self):
-        for path in self.folder.iterdir() if self.folder.exists() else ():
-            path.unlink() if not path.is_dir() else path.rmdir()
+        for folder in (self.folder, self.disk):
+            for path in folder.iterdir() if folder and folder.exists() else ():
+                path.unlink() if not path.is_dir() else shutil.rmtree(path)
 
     def end(self):
         for peer in [*self.pool.values(), *self.temporary]:

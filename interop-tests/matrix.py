@@ -24,6 +24,7 @@ import tomllib
 import report
 import scenarios
 import scenarios_asleep
+import scenarios_journal
 import scenarios_life
 import scenarios_queue
 import scenarios_service
@@ -36,6 +37,7 @@ PEERS_EACH = 3
 MODULES = (
     scenarios,
     scenarios_asleep,
+    scenarios_journal,
     scenarios_life,
     scenarios_queue,
     scenarios_service,

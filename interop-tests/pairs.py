@@ -21,6 +21,8 @@ import cases_death
 import cases_errors
 import cases_golden
 import cases_golden_table
+import cases_journal
+import cases_journal_life
 import cases_queue
 import cases_service
 import cases_service_life
@@ -123,6 +125,8 @@ def tests(languages, share):
     yield from cases_service_life.tests(languages)
     yield from cases_table.tests(languages)
     yield from cases_table_life.tests(languages)
+    yield from cases_journal.tests(languages)
+    yield from cases_journal_life.tests(languages)
     yield from cases_typed.tests(languages, 50_000 // share)
     for a, b in pairs:
         yield f"stream from {a} to {b}", pair, a, b, share

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <flyring/detail/file.hpp>
 
+#include "journal.hpp"
 #include "requests.hpp"
 #include "streams.hpp"
 
@@ -112,6 +113,9 @@ flyring::Options options(const Json& request) {
 
 }  // namespace
 
+Peer::Peer() : journals_(std::make_unique<Journals>()) {}
+Peer::~Peer() = default;
+
 const std::map<std::string, Peer::Op>& Peer::ops() {
     static const std::map<std::string, Op> all = {
         {"hello", &Peer::hello},
@@ -201,6 +205,11 @@ Json Peer::answer(const Json& request) {
     Json answer;
     try {
         const std::string name = request.at("op");
+        if (journals_->concerns(request)) {
+            answer = journals_->answer(name, request);
+            answer["ok"] = true;
+            return answer;
+        }
         const auto op = ops().find(name);
         if (op == ops().end()) throw BadRequest("unknown op " + name);
         answer = (this->*op->second)(request);
@@ -224,9 +233,9 @@ Json Peer::answer(const Json& request) {
 }
 
 Json Peer::hello(const Json&) {
-    Json names = Json::array();
-    for (const auto& [name, op] : ops()) names.push_back(name);
-    names.push_back("quit");
+    std::set<std::string> names{"quit"};
+    for (const auto& [name, op] : ops()) names.insert(name);
+    for (const std::string& name : Journals::names()) names.insert(name);
     return {{"language", "cpp"}, {"version", FLYRING_VERSION}, {"layout", "1.0"}, {"pid", ::getpid()}, {"ops", names}};
 }
 

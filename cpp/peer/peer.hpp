@@ -63,9 +63,16 @@ struct HeldWriter {
     std::string table;
 };
 
+class Journals;
+
 /// The ops of interop-tests/PEER.md.
 class Peer {
   public:
+    Peer();
+    ~Peer();
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+
     /// The answer to one request, without its id.
     Json answer(const Json& request);
 
@@ -183,6 +190,7 @@ class Peer {
     std::map<std::string, flyring::Table> tables_;
     std::map<std::string, HeldWriter> writers_;
     std::map<std::string, flyring::Entry> entries_;
+    std::unique_ptr<Journals> journals_;
 };
 
 Json publish_stream(flyring::Publisher& publisher, const Json& request);

@@ -46,6 +46,9 @@ TEST_F(JournalVerbs, create_makes_the_folder_with_a_control_file_and_a_segment) 
     EXPECT_EQ(code_of([] { Journal::open("j"); }), "no-such-channel");
     EXPECT_EQ(code_of([] { Journal::unlink("j"); }), "no-such-channel");
     EXPECT_EQ(code_of([&] { again.writer(); }), "no-such-channel");
+    EXPECT_EQ(code_of([&] { again.reader(); }), "no-such-channel");
+    EXPECT_EQ(again.stats().successor, 2);
+    EXPECT_EQ(again.stats().segments, 0U);
 }
 
 TEST_F(JournalVerbs, options_are_checked_and_compared) {
@@ -73,18 +76,18 @@ TEST_F(JournalVerbs, options_are_checked_and_compared) {
         try {
             Journal::open_or_create("j", asked);
         } catch (const flyring::ChannelDiffers& error) {
-            return error.field();
+            return error.field() + ": " + error.expected() + ", " + error.actual();
         }
         return std::string();
     };
     made.segment_size = 1 << 17;
     made.sync = JournalSync::each();
-    EXPECT_EQ(differs(made), "segment_size");
+    EXPECT_EQ(differs(made), "segment_size: 131072, 65536");
     made.segment_size = smallest;
-    EXPECT_EQ(differs(made), "sync");
+    EXPECT_EQ(differs(made), "sync: each, 10000000 ns");
     made.sync = JournalSync::every(10ms);
     made.trim_consumed = true;
-    EXPECT_EQ(differs(made), "trim_consumed");
+    EXPECT_EQ(differs(made), "trim_consumed: true, false");
     Journal journal = Journal::open("j");
     flyring::JournalChange change;
     change.trim_consumed = true;

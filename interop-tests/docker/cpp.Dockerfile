@@ -15,6 +15,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 COPY interop-tests/docker/peer.sh /usr/local/bin/peer
 COPY --from=build /src/build/cpp/peer/flyring-peer /src/build/cpp/demo/flyring-demo /usr/local/bin/
+RUN install -d -o 1000 -g 1000 -m 0700 /disk
 USER 1000:1000
 ENV FLYRING_DIR=/shared/channels
 CMD ["peer", "cpp", "flyring-peer"]

@@ -14,6 +14,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 COPY interop-tests/docker/peer.sh /usr/local/bin/peer
 COPY --from=build /src/java/demo/target/flyring-demo-all.jar /src/java/peer/target/flyring-peer-all.jar /usr/local/lib/
+RUN install -d -o 1000 -g 1000 -m 0700 /disk
 USER 1000:1000
 ENV FLYRING_DIR=/shared/channels
 CMD ["peer", "java", "java", "-cp", "/usr/local/lib/flyring-peer-all.jar", "io.flyring.peer.Peer"]

@@ -16,6 +16,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 COPY interop-tests/docker/peer.sh /usr/local/bin/peer
 COPY --from=build /opt/flyring /opt/flyring
+RUN install -d -o 1000 -g 1000 -m 0700 /disk
 USER 1000:1000
 ENV FLYRING_DIR=/shared/channels PATH=/opt/flyring/bin:/usr/local/bin:/usr/bin:/bin
 CMD ["peer", "python", "python3", "-m", "flyring_peer"]

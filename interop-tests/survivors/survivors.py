@@ -25,6 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from driver import ROOT, Refused, commands
 from harness import Run, Wrong, equal, true
+import survivors_journal
 import survivors_queue
 import survivors_service
 from tracer import OFD_GETLK, Ended, Tracer
@@ -53,14 +54,18 @@ def plans(scenario, language, point):
         yield Plan("evicted and owned by another", action="evict")
     if language == "python":
         yield Plan("KeyboardInterrupt", action="signal")
-    if scenario.prepare is not nothing:  # with a channel
+    if scenario.prepare is not nothing and scenario.world.BESIDE:  # with a channel
         yield Plan("closed by another thread", action="close")
         other = "interrupt" if language == "java" else "fork"
         yield Plan({"interrupt": "interrupted", "fork": "forked"}[other], action=other)
 
 
-def locks(path):
+def locks(world):
     """Returns the names of the locked bytes."""
+    return world.locks() if hasattr(world, "locks") else locks_of_channel(world.path)
+
+
+def locks_of_channel(path):
     control = LAYOUT["header"]
     found = set()
     try:
@@ -142,8 +147,8 @@ class Survivors:
         if more := scenario.fields.get("more"):
             fields |= more(world)
         if again and scenario.takes:
-            owners = ("publisher", "subscriber", "worker", "server", "client")
-            handle = scenario.op if scenario.op in owners else "channel"
+            owners = ("publisher", "subscriber", "worker", "server", "client", "writer", "reader", "consumer")
+            handle = scenario.op if scenario.op in owners else world.KIND
             handle = "subscriber" if scenario.op == "lossy_subscriber" else handle
             fields[handle] += "2"
         return fields
@@ -181,10 +186,10 @@ class Survivors:
         after."""
         with scenario.world(self.run, *self.peers(scenario)) as world:
             scenario.prepare(world)
-            before = locks(world.path), holdings(world.victim.pid, self.run.folder)
+            before = locks(world), holdings(world.victim.pid, self.run.folder)
             points, code = self.follow(scenario, world)
             equal("the answer", code, scenario.code)
-            after = locks(world.path), holdings(world.victim.pid, self.run.folder)
+            after = locks(world), holdings(world.victim.pid, self.run.folder)
             self.end(scenario, world)
             self.check_end(scenario, world)
         return points, before, after
@@ -197,6 +202,7 @@ class Survivors:
             if plan.action and then is None:
                 beside = Beside(world.victim, plan.action)
                 then = beside.act
+            world.failing = (point.name, plan.error) if plan.error else None
             points, code = self.follow(
                 scenario, world, at=point.n, error=plan.error, then=then and (lambda: then(world))
             )
@@ -204,7 +210,7 @@ class Survivors:
                 beside.end()
             if len(points) <= point.n:
                 raise Wrong(f"expected point {point}, found a request of {len(points)} points")
-            locked = locks(world.path) - getattr(world, "reowned", set())
+            locked = locks(world) - getattr(world, "reowned", set())
             true("nobody holds the control lock", "control" not in locked, locked)
             allowed = {"before": before, "after": after}
             held = holdings(world.victim.pid, self.run.folder)
@@ -233,7 +239,7 @@ class Survivors:
 
     def evict(self, world):
         """Gives the victim's slot to another owner while the victim is stopped in the middle of its request."""
-        if "control" not in locks(world.path):  # else this would wait for the victim
+        if "control" not in locks(world):  # else this would wait for the victim
             world.observer.call("evict", channel="o", slot=world.EVICTED)
 
     def signal(self, world):
@@ -252,13 +258,13 @@ class Survivors:
         victim = world.victim
         for kind, handle in list(victim.open_handles):
             code, _ = self.answer(lambda kind=kind, handle=handle: victim.call("close", **{kind: handle}))
-            if code is not None:
+            if code not in scenario.world.CLOSES:
                 raise Wrong(f"expected close of the {kind} to work, found {code}")
 
     def check_end(self, scenario, world):
         victim = world.victim
         equal("what the victim still holds", self.left(victim), {"descriptors": 0, "mappings": 0})
-        locked = locks(world.path)
+        locked = locks(world)
         true("only the observer's slots are locked", locked <= world.EXPECTED, locked)
         world.check(scenario)
 
@@ -278,6 +284,10 @@ def main():
     try:
         for language in arguments.language or run.commands:
             survivors, every = Survivors(run, language), [*scenarios(), *survivors_queue.scenarios()]
+            # Not in the whole run: C++ and Python give back a descriptor or a mapping of a closed journal only when the
+            # closed writer or reader is dropped, and the JDK leaks one of a folder whose close fails.
+            if any(prefix.startswith("journal") for prefix in arguments.scenario):
+                every += survivors_journal.scenarios()
             if "server" in run.peer(language).hello["ops"]:
                 every += survivors_service.scenarios()
             else:

@@ -16,6 +16,9 @@ class World:
     """A channel with the peer that must survive, and an observer in another process."""
 
     OBSERVER = "python"  # the observer's language
+    KIND = "channel"  # of the handle "v"
+    BESIDE = True  # whether another thread of the victim can act on it
+    CLOSES = (None,)  # how a close of it may end
 
     def __init__(self, run, victim, observer):
         self.run, self.victim, self.observer = run, victim, observer
@@ -137,6 +140,8 @@ class Scenario:
     code: str | None = None
     """The error with which it ends if it is not disturbed."""
     world: type = World
+    ends: bool = False
+    """Whether a sync that fails in it ends the writer of a journal."""
 
 
 def new(world):

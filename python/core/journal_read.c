@@ -330,8 +330,11 @@ static Py_ssize_t poll_journal(Reader *base, int ring, void *handler, Py_ssize_t
         if (UNLIKELY(self->cursor - self->stored >= JOURNAL_GATE_EVERY))
             store_gate(self);
     }
-    if (more < 0)
-        return -1;
+    if (more < 0) {
+        if (done == 0 || base->forked || !PyErr_ExceptionMatches(PyExc_Exception))
+            return -1;
+        PyErr_Clear(); /* a poll that has handed out something returns first, and the next one raises (3.3) */
+    }
     store_gate(self); /* at the end of the poll (6) */
     return done;
 }

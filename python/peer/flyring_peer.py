@@ -32,12 +32,14 @@ from flyring import (
 from flyring._identity import Identity
 from flyring_counters import Counters
 from flyring_jobs import Jobs
+from flyring_journal import Journals
 from flyring_service import BadRequestError, RefusedError, Services
 from flyring_stream import Stream, StreamMismatchError, Verifier, described, die
 from flyring_table import Tables
 
 CARRIED = ("path", "field", "expected", "actual", "found", "supported", "ring", "position", "reason", "needed", "free")
 MORE_CARRIED = ("kind", "slots", "channel_id", "length", "limit", "argument", "slot", "call", "what_for", "cell")
+OF_JOURNALS = ("to", "messages")
 OF_CALLS = ("may_have_run", "text", "pid", "outstanding")
 OPTIONS = ("capacity", "publishers", "subscribers", "producers", "workers", "alignment", "foreign", "counters")
 MORE_OPTIONS = (
@@ -95,11 +97,12 @@ def says_block(user: Publisher | Subscriber | LossySubscriber, request: Request)
     return wait == "block"
 
 
-class Peer(Services, Tables, Jobs, Counters):
+class Peer(Services, Tables, Jobs, Counters, Journals):
     def __init__(self) -> None:
         Jobs.__init__(self)
         Services.__init__(self)
         Tables.__init__(self)
+        Journals.__init__(self)
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[str, Publisher] = {}
         self.subscribers: dict[str, Subscriber | LossySubscriber] = {}
@@ -114,9 +117,12 @@ class Peer(Services, Tables, Jobs, Counters):
         result: Answer
         try:
             request = json.loads(line)
-            if not isinstance(request, dict) or request.get("op") not in self.ops:
+            if not isinstance(request, dict):
                 raise BadRequestError(f"no such request: {line.strip()[:200]}")
-            result = {"ok": True} | self.ops[request["op"]](request)
+            ops = self.journal_ops if self.is_of_journal(request) else self.ops
+            if request.get("op") not in ops:
+                raise BadRequestError(f"no such request: {line.strip()[:200]}")
+            result = {"ok": True} | ops[request["op"]](request)
             settle()
         except FlyringError as error:
             result = {"ok": False, "error": error.code, "message": str(error)}
@@ -126,7 +132,11 @@ class Peer(Services, Tables, Jobs, Counters):
                 result["owners"] = [owner._asdict() for owner in error.owners]
             if isinstance(error, flyring.ServerGoneError):
                 result["name"] = error.name
-            for name in CARRIED + MORE_CARRIED + OF_CALLS:
+            if isinstance(error, flyring.IoError):
+                result["errno"] = error.errno
+            if isinstance(error, flyring.DamagedError):
+                result["from"] = error.from_
+            for name in CARRIED + MORE_CARRIED + OF_CALLS + OF_JOURNALS:
                 value = getattr(error, name, None)
                 if value is not None and not callable(value):
                     result[name] = value if isinstance(value, (int, str, list)) else str(value)
@@ -143,7 +153,7 @@ class Peer(Services, Tables, Jobs, Counters):
         return result
 
     def close_all(self) -> None:
-        for channel in [*self.channels.values(), *self.tables.values()]:
+        for channel in [*self.channels.values(), *self.tables.values(), *self.journals.values()]:
             with contextlib.suppress(FlyringError):
                 channel.close()
 
@@ -159,7 +169,7 @@ class Peer(Services, Tables, Jobs, Counters):
             "version": flyring.__version__,
             "layout": "1.0",
             "pid": os.getpid(),
-            "ops": [*self.ops, "quit"],
+            "ops": [*{**self.ops, **self.journal_ops}, "quit"],
         }
 
     def _make(self, request: Request, make: Callable[..., Channel]) -> Answer:

@@ -162,19 +162,20 @@ def test_open_or_create() -> None:
     with Journal.open_or_create("j", segment_size=Z, sync="each", max_size=1 << 20) as journal:
         with Journal.open_or_create("j") as again:  # what was not given is not compared
             assert again.id == journal.id
-        for option, value in (
-            ("segment_size", 2 * Z),
-            ("consumers", 4),
-            ("content", 1),
-            ("sync", 1.0),
-            ("max_age", 5.0),
-            ("max_size", 5),
-            ("trim_consumed", True),
+        for option, value, expected, actual in (
+            ("segment_size", 2 * Z, "131072", "65536"),
+            ("consumers", 4, "4", "16"),
+            ("content", 1, "recording", "messages"),
+            ("sync", 1.0, "1000000000 ns", "each"),
+            ("max_age", 5.0, "5000000000", "0"),
+            ("max_size", 5, "5", "1048576"),
+            ("trim_consumed", True, "true", "false"),
         ):
             options: dict[str, Any] = {option: value}
             with pytest.raises(ChannelDiffersError) as error:
                 Journal.open_or_create("j", **options)
-            assert error.value.field == option
+            found = error.value
+            assert (found.field, found.expected, found.actual) == (option, expected, actual)
 
 
 def test_wait_for() -> None:
@@ -219,6 +220,8 @@ def test_unlink(folder: Path, journal: Journal) -> None:
     assert journal.stats().successor == layout.SUCCESSOR_UNLINKED
     with pytest.raises(NoSuchChannelError):
         journal.writer()
+    with pytest.raises(NoSuchChannelError):
+        journal.reader()
     with pytest.raises(NoSuchChannelError):
         Journal.unlink("j")
     reader.close()

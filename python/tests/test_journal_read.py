@@ -234,6 +234,37 @@ def test_flipped_bit(journal: Journal, writer: JournalWriter) -> None:
         assert numbers == [*range(first), *range(first + len(lost), 2000)]
 
 
+def test_a_poll_returns_what_it_has_before_it_raises(journal: Journal, writer: JournalWriter) -> None:
+    for payload in payloads(2000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    begin, _ = spans(there)[1]
+    there.flip(begin + 64 * 5 + 20)
+    numbers: list[int] = []
+    with journal.reader() as reader:
+        while reader.poll(lambda message: numbers.append(message.number), 2000):
+            assert reader.number == len(numbers)
+            with pytest.raises(DamagedError):
+                reader.poll(lambda message: None)
+            break
+    assert numbers == list(range(there_messages(there).index(begin)))
+
+
+def test_ended(journal: Journal) -> None:
+    with journal.reader() as reader:
+        assert not reader.ended()
+        with journal.writer() as writer:
+            writer.append(b"1")
+            assert not reader.ended()
+        assert not reader.ended()
+        assert reader.take() == b"1"
+        while reader.poll(lambda message: None):
+            pass
+        assert reader.ended()
+        journal.push(b"2")
+        assert not reader.ended()
+
+
 def there_messages(there: Folder) -> list[int]:
     """The positions of all messages, by lengths alone."""
     found, at, end = [], 0, there.word(layout.JOURNAL_CONTROL_PUBLISHED)
@@ -282,6 +313,24 @@ def test_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> Non
             pass
         assert reader.lost == error.value.messages and reader.number == 3000
         assert not set(gone) & set(numbers)
+
+
+def test_last_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> None:
+    for payload in payloads(3000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    begin = [end for _, end in spans(there) if end < writer.position // Z * Z][-1] + 64
+    there.segment(writer.position).unlink()
+    with journal.reader() as reader:
+        with pytest.raises(DamagedError) as error:
+            while reader.poll(lambda message: None):
+                pass
+        found = error.value
+        assert (found.from_, found.to, found.messages) == (begin, writer.position, -1)
+    with journal.reader(skip_damaged=True) as reader:
+        while reader.poll(lambda message: None):
+            pass
+        assert reader.position == begin and reader.lost == 0  # it waits for a check
 
 
 # Durable

@@ -237,7 +237,7 @@ class Journal {
         if (asked.segment_size) number("segment_size", *asked.segment_size, segment_size());
         if (asked.consumers) number("consumers", *asked.consumers, consumers());
         if (asked.content) fail("content", name_of(*asked.content), name_of(content()));
-        if (asked.sync) number("sync", asked.sync->word(), file().valid_sync_every());
+        if (asked.sync) fail("sync", asked.sync->text(), JournalSync::text_of(file().valid_sync_every()));
         if (asked.max_age) number("max_age", asked.max_age->count(), detail::load_relaxed(file().max_age()));
         if (asked.max_size) {
             number("max_size", static_cast<std::int64_t>(*asked.max_size), detail::load_relaxed(file().max_size()));

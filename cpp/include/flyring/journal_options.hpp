@@ -42,6 +42,12 @@ class JournalSync {
         return word_ == layout::JOURNAL_SYNC_NEVER || word_ == layout::JOURNAL_SYNC_EACH ||
                (word_ >= least && word_ <= most);
     }
+    /// "never", "each", or the interval as "N ns".
+    std::string text() const { return text_of(word_); }
+    static std::string text_of(std::int64_t word) {
+        if (word == layout::JOURNAL_SYNC_NEVER) return "never";
+        return word == layout::JOURNAL_SYNC_EACH ? "each" : std::to_string(word) + " ns";
+    }
     friend constexpr bool operator==(JournalSync a, JournalSync b) noexcept { return a.word_ == b.word_; }
     friend constexpr bool operator!=(JournalSync a, JournalSync b) noexcept { return a.word_ != b.word_; }
 

@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import UUID
 
+from . import layout
 from ._core import File, Memory
 from ._identity import REAL, Identity
 from .attaching import attached, once_there, opened_or_created
@@ -219,10 +220,11 @@ class Journal(Closing):
         wanted, _, policy = description
         actual = self._files.policy
         values: dict[str, tuple[object, object]] = {
-            "sync": (sync_of(policy.sync_every), sync_of(actual.sync_every)),
+            "content": (content_text(wanted.content), content_text(self.header.content)),
+            "sync": (sync_text(policy.sync_every), sync_text(actual.sync_every)),
             "max_age": (policy.max_age, actual.max_age),
             "max_size": (policy.max_size, actual.max_size),
-            "trim_consumed": (bool(policy.trim_consumed), bool(actual.trim_consumed)),
+            "trim_consumed": (boolean_text(policy.trim_consumed), boolean_text(actual.trim_consumed)),
         }
         for field in COMPARED:
             if field not in options and not (field == "schema_id" and "schema" in options):
@@ -280,10 +282,12 @@ class Journal(Closing):
         ``durable``: reads only what is synced. ``skip_damaged``: counts damaged messages as lost and goes on, instead
         of raising DamagedError. ``wait``: how its methods wait, see ``flyring.Wait``.
 
-        Raises InvalidArgumentError, DamagedError, CorruptJournalError, IoError.
+        Raises InvalidArgumentError, NoSuchChannelError (it was unlinked), DamagedError, CorruptJournalError, IoError.
         """
         self._check_open()
         check_wait(wait)
+        if self._files.unlinked:
+            raise NoSuchChannelError(self.path)
         reader = JournalReader(self, durable, skip_damaged, wait)
         try:
             reader._go_to(reader._find(start))
@@ -523,6 +527,19 @@ class Journal(Closing):
 
     def __repr__(self) -> str:
         return f"<flyring.Journal {self.path}{' closed' if self.closed else ''}>"
+
+
+def content_text(content: int) -> str:
+    return "recording" if content == layout.JOURNAL_CONTENT_RECORDING else "messages"
+
+
+def sync_text(every: int) -> str:
+    sync = sync_of(every)
+    return sync if isinstance(sync, str) else f"{every} ns"
+
+
+def boolean_text(word: int) -> str:
+    return "true" if word else "false"
 
 
 def reopen(cls: type[Journal], path: str, any_file_system: bool, read_only: bool, wake: bool) -> Journal:

@@ -107,6 +107,15 @@ class JournalFiles:
     def failed(self) -> bool:
         return self.memory.load32(CONTROL + layout.JOURNAL_CONTROL_FAILED) != 0
 
+    def published_can_be(self) -> bool:
+        """Whether ``published`` lies at or a little below ``claimed``, as a writer stores them (3.4)."""
+        while True:
+            published = self.published
+            claimed = self.word(layout.JOURNAL_CONTROL_CLAIMED)
+            if published == self.published:
+                most = self.size // 4 + layout.JOURNAL_ANNOUNCE_AHEAD + UNIT
+                return published % UNIT == 0 and 0 <= claimed - published <= most
+
     @property
     def unlinked(self) -> bool:
         return self.memory.load32(CONTROL + layout.JOURNAL_CONTROL_SUCCESSOR) != 0

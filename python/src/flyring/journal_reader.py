@@ -89,6 +89,12 @@ class JournalReader(_core.JournalReader, AsyncReader):
         self._check()
         self._go_to(self._find(start))
 
+    def ended(self) -> bool:
+        """Returns whether the writer has closed and all its messages are consumed. Becomes False again when there are
+        more."""
+        self._check()
+        return self._have_ended()
+
     def _find(self, start: Start) -> Place:
         files = self._files
         if self._foreign:
@@ -200,8 +206,11 @@ class JournalReader(_core.JournalReader, AsyncReader):
         return self._is_wrong(found, limit)
 
     def _is_to_come(self, position: int, limit: int) -> bool:
-        """Whether a segment that is missing may not be there yet: ``published`` counts up to the last whole one."""
+        """Whether a segment that is missing may not be there yet: a ``published`` that cannot be counts up to the last
+        whole one (spec/journal.md 10)."""
         if limit > position:
+            if self._files.published_can_be():
+                return False
             highest = highest_whole(self._files)
             end = highest + self._files.size if highest >= 0 else 0
             if end > position:

@@ -51,7 +51,13 @@ inline Mapping map_segment(const JournalFile& file, const Fd& fd, std::int64_t p
 /// at.
 inline std::vector<std::int64_t> list_segments(const JournalFile& file) {
     std::vector<std::int64_t> found;
-    for (const std::string& name : LockedFolder::names_in(file.path)) {
+    std::vector<std::string> names;
+    try {
+        names = LockedFolder::names_in(file.path);
+    } catch (const IoError& error) {
+        if (error.error() != ENOENT) throw;  // else the journal was unlinked
+    }
+    for (const std::string& name : names) {
         const std::optional<std::int64_t> position = position_in_name(name);
         if (position && *position < layout::MAX_POSITION && file.header.in_segment(*position) == 0) {
             found.push_back(*position);

@@ -240,8 +240,9 @@ public final class JournalOptions {
         final JournalHeader header = file.header;
         same("segment_size", segmentSize == null ? null : (long) segmentSize, header.segmentSize, file.path);
         same("consumers", consumers, header.consumers, file.path);
-        same("content", content, header.content, file.path);
-        same("sync", sync == null ? null : sync.nanos(), file.syncEvery(), file.path);
+        same("content", content == null ? null : contentName(content), contentName(header.content), file.path);
+        same("sync", sync == null ? null : JournalSync.text(sync.nanos()), JournalSync.text(file.syncEvery()),
+            file.path);
         same("max_age", maxAge, file.limit(Layout.JOURNAL_CONTROL_MAX_AGE), file.path);
         same("max_size", maxSize, file.limit(Layout.JOURNAL_CONTROL_MAX_SIZE), file.path);
         same("trim_consumed", trimConsumed, file.trimsConsumed(), file.path);
@@ -251,6 +252,10 @@ public final class JournalOptions {
                 same("schema_version", schemaVersion, header.schemaVersion, file.path);
             }
         }
+    }
+
+    private static String contentName(int content) {
+        return content == Layout.JOURNAL_CONTENT_RECORDING ? "recording" : "messages";
     }
 
     private static void same(String field, Object expected, Object actual, String path) {

@@ -46,6 +46,10 @@ public record JournalSync(long nanos) {
 
     @Override
     public String toString() {
+        return text(nanos);
+    }
+
+    static String text(long nanos) {
         return nanos == Layout.JOURNAL_SYNC_NEVER ? "never"
             : nanos == Layout.JOURNAL_SYNC_EACH ? "each" : nanos + " ns";
     }

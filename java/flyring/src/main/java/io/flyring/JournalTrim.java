@@ -115,11 +115,12 @@ final class JournalTrim {
     /** The segment of the lowest of the limit, synced, and the gates; one that is there. */
     private long lowest(long limit, boolean gates) {
         long x = Math.min(limit, file.synced());
+        final long published = file.published();
         for (int slot = 0; gates && slot < file.header.consumers; slot++) {
             final JournalGate gate = new JournalGate(file, slot);
             if (gate.isKept()) {
                 final long position = gate.position();
-                x = Math.min(x, JournalFile.isPosition(position) ? position : 0);
+                x = Math.min(x, JournalFile.isPosition(position) && position <= published ? position : 0);
             }
         }
         final long base = file.segmentOf(Math.max(0, x));

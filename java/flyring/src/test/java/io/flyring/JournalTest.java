@@ -186,8 +186,8 @@ class JournalTest {
         Journal.openOrCreate(path(), new JournalOptions()).close();
         differs("segment_size", "131072", "65536", new JournalOptions().segmentSize(1 << 17).consumers(5));
         differs("consumers", "5", "4", Journals.small().consumers(5).sync(JournalSync.NEVER));
-        differs("content", "1", "0", new JournalOptions().content(1));
-        differs("sync", "0", "-1", new JournalOptions().sync(JournalSync.NEVER).maxAge(Duration.ofSeconds(1)));
+        differs("content", "recording", "messages", new JournalOptions().content(1));
+        differs("sync", "never", "each", new JournalOptions().sync(JournalSync.NEVER).maxAge(Duration.ofSeconds(1)));
         differs("max_age", "1000000000", "0", new JournalOptions().maxAge(Duration.ofSeconds(1)).maxSize(0));
         differs("max_size", "0", "1048576", new JournalOptions().maxSize(0).trimConsumed(true));
         differs("trim_consumed", "true", "false", new JournalOptions().trimConsumed(true));

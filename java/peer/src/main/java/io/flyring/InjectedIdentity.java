@@ -97,4 +97,36 @@ public final class InjectedIdentity {
     public OpenOptions in(OpenOptions options) {
         return options.identity(identity);
     }
+
+    /**
+     * Puts this identity into options.
+     *
+     * @param options the options of a journal to be created.
+     * @return the same options.
+     */
+    public JournalOptions in(JournalOptions options) {
+        return options.identity(identity);
+    }
+
+    /**
+     * Sets a schema by its parts, as other bindings can.
+     *
+     * @param options the options of a journal to be created.
+     * @param text the schema.
+     * @param id its id.
+     * @param version its version.
+     */
+    public static void schema(JournalOptions options, byte[] text, int id, int version) {
+        options.schema(text, id, version);
+    }
+
+    /**
+     * Sets what the messages of a journal are, as other bindings can.
+     *
+     * @param options the options of a journal to be created.
+     * @param value 0 the user's, 1 a recording.
+     */
+    public static void content(JournalOptions options, int value) {
+        options.content(value);
+    }
 }

@@ -47,6 +47,7 @@ final class Operations {
     private final Servers servers = new Servers(this::channel);
     private final Clients clients = new Clients(this::channel);
     private final Tables tables = new Tables();
+    private final Journals journals = new Journals();
 
     /** Thrown when the answer is complete and negative. */
     static final class Refused extends RuntimeException {
@@ -115,6 +116,7 @@ final class Operations {
         tables.addTo(operations);
         operations.put("die", (request, answer) -> Sigkill.now());
         operations.put("quit", (request, answer) -> { });
+        journals.addTo(operations);
     }
 
     void perform(String op, Request request, JsonObject answer) {
@@ -128,6 +130,7 @@ final class Operations {
     void closeAll() {
         channels.values().forEach(Channel::close);
         tables.closeAll();
+        journals.closeAll();
     }
 
     /** The handle in a request; throws unless it belongs to an object. */
@@ -162,6 +165,7 @@ final class Operations {
     private void hello(Request request, JsonObject answer) {
         Thread.interrupted(); // clears the interrupt of an earlier request
         if (request.flag("collect")) {
+            journals.clear();
             if (channels.isEmpty()) {
                 publishers.clear();
                 subscribers.clear();
@@ -435,7 +439,7 @@ final class Operations {
         return json;
     }
 
-    private static JsonObject json(Message message) {
+    static JsonObject json(Message message) {
         JsonObject json = new JsonObject();
         json.addProperty("data", Request.hex(message.toByteArray()));
         json.addProperty("type", message.type());

@@ -9,6 +9,8 @@ import io.flyring.Foreign;
 import io.flyring.GateStats;
 import io.flyring.HeartbeatStats;
 import io.flyring.InHandStats;
+import io.flyring.JournalConsumerStats;
+import io.flyring.JournalStats;
 import io.flyring.PublisherStats;
 import io.flyring.Stats;
 import io.flyring.SubscriberStats;
@@ -41,6 +43,53 @@ final class StatsJson {
         json.add("subscribers", array(stats.subscribers(), StatsJson::subscriber));
         json.add("counters", array(stats.counters(), StatsJson::counter));
         json.add("heartbeats", array(stats.heartbeats(), StatsJson::heartbeat));
+        return json;
+    }
+
+    static JsonObject of(JournalStats stats) {
+        JsonObject json = new JsonObject();
+        json.addProperty("path", stats.path());
+        json.addProperty("id", stats.id().toString());
+        json.addProperty("segment_size", stats.segmentSize());
+        json.addProperty("content", stats.content());
+        json.addProperty("sync", stats.sync().nanos());
+        json.addProperty("max_age", stats.maxAge());
+        json.addProperty("max_size", stats.maxSize());
+        json.addProperty("trim_consumed", stats.trimConsumed());
+        json.addProperty("published", stats.published());
+        json.addProperty("messages", stats.messages());
+        json.addProperty("synced", stats.synced());
+        json.addProperty("synced_at", stats.syncedAt());
+        json.addProperty("unsynced_since", stats.unsyncedSince());
+        json.addProperty("trimmed", stats.trimmed());
+        json.addProperty("ready", stats.ready());
+        json.addProperty("segments", stats.segments());
+        json.addProperty("bytes", stats.bytes());
+        json.addProperty("oldest", stats.oldest());
+        json.addProperty("newest", stats.newest());
+        json.addProperty("writer", stats.writer());
+        json.addProperty("pid", stats.pid());
+        json.addProperty("attached_at", stats.attachedAt());
+        json.addProperty("epoch", stats.epoch());
+        json.addProperty("writing", stats.writing());
+        json.addProperty("helping", stats.helping());
+        json.addProperty("failed", stats.failed());
+        json.addProperty("needs_recovery", stats.needsRecovery());
+        json.addProperty("successor", stats.successor());
+        json.add("consumers", array(stats.consumers(), StatsJson::consumer));
+        return json;
+    }
+
+    private static JsonObject consumer(JournalConsumerStats stats) {
+        JsonObject json = new JsonObject();
+        json.addProperty("name", stats.name());
+        json.addProperty("position", stats.position());
+        json.addProperty("behind", stats.behind());
+        json.addProperty("behind_bytes", stats.behindBytes());
+        json.addProperty("lost", stats.lost());
+        json.addProperty("live", stats.live());
+        json.addProperty("pid", stats.pid());
+        json.addProperty("attached_at", stats.attachedAt());
         return json;
     }
 
