@@ -22,6 +22,7 @@ import cases_errors
 import cases_golden
 import cases_golden_table
 import cases_journal
+import cases_journal_errors
 import cases_journal_life
 import cases_queue
 import cases_service
@@ -32,7 +33,7 @@ import cases_table_life
 import cases_typed
 import cases_waiting
 from driver import ROOT, both, commands
-from harness import equal, part, Run
+from harness import Run, equal, part
 
 # The parts of a pair's million: alignment, capacity, how it is published and read, count, largest payload
 STREAMS = (
@@ -126,6 +127,7 @@ def tests(languages, share):
     yield from cases_table.tests(languages)
     yield from cases_table_life.tests(languages)
     yield from cases_journal.tests(languages)
+    yield from cases_journal_errors.tests(languages)
     yield from cases_journal_life.tests(languages)
     yield from cases_typed.tests(languages, 50_000 // share)
     for a, b in pairs:
