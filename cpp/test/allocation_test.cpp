@@ -143,7 +143,7 @@ TEST_F(Allocation, reads_and_changes_of_a_table_allocate_nothing) {
     EXPECT_EQ(read, 3U * 48 * 100'000);
 }
 
-TEST_F(Allocation, appends_to_a_journal_and_polls_of_its_end_allocate_nothing_and_read_the_clock_once) {
+TEST_F(Allocation, appends_to_a_journal_and_polls_of_its_end_allocate_nothing_and_read_the_clock_at_most_once) {
     flyring::Journal journal = flyring::Journal::create("j", journals::options(1 << 24));
     flyring::JournalWriter writer = journals::writer(journal);
     flyring::JournalReader reader = journal.reader();
@@ -159,7 +159,7 @@ TEST_F(Allocation, appends_to_a_journal_and_polls_of_its_end_allocate_nothing_an
     const long clocks = faults::clock_reads();
     for (std::int64_t value = 0; value < 100'000; ++value) round(value);
     EXPECT_EQ(support::allocations() - before, 0);
-    EXPECT_EQ(faults::clock_reads() - clocks, 100'000);
+    EXPECT_LE(faults::clock_reads() - clocks, 100'000);
     EXPECT_EQ(sum, 2 * (1 + 99'999LL * 100'000 / 2));
 }
 

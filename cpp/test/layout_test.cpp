@@ -31,7 +31,8 @@ TEST(Layout, every_value_of_layout_toml_is_in_the_header_and_nothing_else_is) {
     }
     std::map<std::string, std::string> spec;
     for (const support::Table& table : support::read_layout()) {
-        if (table.name == "flip" || table.name == "bad_field" || table.name == "table_bad_field") continue;
+        if (table.name == "flip" || table.name == "bad_field") continue;
+        if (table.name == "table_bad_field" || table.name == "journal_bad_field") continue;
         for (const auto& [key, value] : table.values) {
             std::string name = table.name == "constants" ? key : table.name + "_" + key;
             for (char& letter : name) letter = static_cast<char>(std::toupper(letter));

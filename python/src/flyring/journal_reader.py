@@ -89,7 +89,7 @@ class JournalReader(_core.JournalReader, AsyncReader):
         self._check()
         self._go_to(self._find(start))
 
-    def ended(self) -> bool:
+    def ended(self) -> bool:  # type: ignore[override]  # a journal has no rings to choose from
         """Returns whether the writer has closed and all its messages are consumed. Becomes False again when there are
         more."""
         self._check()

@@ -55,7 +55,7 @@ inline void write_at(const JournalFile& file, const Fd& fd, std::int64_t positio
                      std::size_t length) {
     auto offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + file.header.in_segment(position);
     while (length != 0) {
-        const ssize_t done = ::pwrite(fd.get(), from, length, static_cast<off_t>(offset));
+        const ssize_t done = ::pwrite(fd.get(), from, length, offset);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) throw IoError("pwrite", done == 0 ? EIO : errno, file.segment_path(position));
         from += done;
@@ -99,7 +99,7 @@ class JournalMend {
             std::vector<std::byte> bytes(static_cast<std::size_t>(q - p));
             const std::int64_t offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + header_.in_segment(p);
             acquire_fence();  // the dead writer's stores
-            if (::pread(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)) != q - p) {
+            if (::pread(fd.get(), bytes.data(), bytes.size(), offset) != q - p) {
                 throw_errno("pread", file_.segment_path(header_.segment_of(p)));
             }
             while (r < q) {  // 2

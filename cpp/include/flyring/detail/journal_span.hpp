@@ -109,7 +109,7 @@ class SpanReader {
     bool read_at(std::int64_t position, std::byte* to, std::size_t length) const noexcept {
         std::int64_t offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + file_->header.in_segment(position);
         while (length != 0) {
-            const ssize_t got = ::pread(fd_.get(), to, length, static_cast<off_t>(offset));
+            const ssize_t got = ::pread(fd_.get(), to, length, offset);
             if (got < 0 && errno == EINTR) continue;
             if (got <= 0) return false;
             to += got;

@@ -131,7 +131,7 @@ def to_mcap(options: argparse.Namespace) -> int:
                 channels[key] = register(writer, item, content, options.raw)
             writer.add_message(channels[key], latest, data, item.time, messages & 0xFFFFFFFF)
             messages += 1
-        writer.finish()
+        writer.finish()  # type: ignore[no-untyped-call]
         file.flush()
         os.replace(hidden, options.file)
     return told(options, messages, texts)

@@ -195,7 +195,7 @@ class GoldenJournalTest {
         String op = operation.get("op").getAsString();
         switch (op) {
             case "writer" -> {
-                writer = journal.writer(operation.get("name").getAsString(), false, 0, Duration.ZERO);
+                writer = journal.writer(operation.get("name").getAsString(), false, 1, Duration.ZERO);
                 assertEquals(operation.get("epoch").getAsLong(), writer.epoch(), where);
                 expectRecovery(operation.get("recovery"), where);
             }
