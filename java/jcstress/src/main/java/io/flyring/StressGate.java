@@ -133,6 +133,9 @@ public class StressGate {
             shared.subscriber().poll(message -> {
                 // the mutation: too early
                 shared.ring.putLongRelease(SharedRing.CAPACITY + Header.gate(0), message.position() + SharedRing.LONG);
+                for (int i = 0; i < TRIES; i++) {
+                    Thread.onSpinWait(); // gives the publisher time; without it some runs see nothing
+                }
                 r.r2 = SharedRing.is(message.buffer(), first) ? 1 : -1;
             }, 1);
         }
