@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges the logs of one journal's appenders, followers and consumers in one round (spec/journal.md). Uses only the
 logs: what was appended and when, and what was read, with its number and position. Each message carries an id that no
-other one has, so each number belongs to one message, for all who read it and for ever."""
+other one has, so each number belongs to one message, for all readers and at all times."""
 
 import dataclasses
 import itertools

@@ -271,7 +271,7 @@ class JournalReaderCore : public JournalMember {
             // The exception that is under way goes first.
         }
     }
-    /// Leaves the mapped segment, or the span: the next look chooses anew.
+    /// Leaves the mapped segment, or the span: the next look chooses again.
     void leave() noexcept {
         stop_ = cursor_;
         mapped_ = false;

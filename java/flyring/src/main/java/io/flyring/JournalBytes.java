@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 
 /**
  * Bytes of segments in memory of this process: read with pread, so a bad sector is an error and no signal (journal.md
- * 3.3, cold). Holds a window of one segment; whoever needs more asks for it.
+ * 3.3, cold). Holds a window of one segment. A reader of more moves the window.
  */
 final class JournalBytes implements AutoCloseable {
     /** Results of {@link #load}: the segment is missing; the bytes cannot be read, or lie beyond the limit. */

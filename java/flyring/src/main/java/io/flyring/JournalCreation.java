@@ -174,7 +174,7 @@ final class JournalCreation {
             }
             checkMagic(path);
             final JournalFile journal = whole(path);
-            if (journal == null) { // not whole: nobody can use it
+            if (journal == null) { // not whole, so of no use
                 removeFiles(path);
                 return;
             }
