@@ -77,7 +77,9 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
         @Override
         void lookSoon() {
-            // not needed: an offer that finds no room looks anyway
+            synchronized (seat.lock()) {
+                room.lookSoon();
+            }
         }
 
         @Override

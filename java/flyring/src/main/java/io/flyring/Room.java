@@ -167,6 +167,12 @@ final class Room {
         }
     }
 
+    /** Lets the next offer that finds no room check whether the channel was replaced, at whatever time it comes. */
+    void lookSoon() {
+        lookedAt = 0;
+        told = false;
+    }
+
     /** Whether room has been short for 1 ms since it first was, or since the last test. */
     private boolean isTimeToTest() {
         long now = System.nanoTime();
