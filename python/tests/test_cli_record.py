@@ -235,8 +235,8 @@ def test_progress_in_a_terminal_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["nothing", "--to", "day"], "nothing"),
-        (["work", "--to", "day"], "use --lossy"),
+        (["nothing", "--to", "day", SEGMENT], "nothing"),
+        (["work", "--to", "day", SEGMENT], "use --lossy"),
         (["quotes", "--to", "mine"], "no recording"),
         (["large", "--to", "day", SEGMENT], "--segment-size"),
     ],
@@ -252,7 +252,7 @@ def test_what_cannot_be_recorded_is_told(arguments: list[str], text: str) -> Non
 
 def test_progress_as_json_has_rates_losses_and_lag() -> None:
     with made(publishers=1):
-        recorder = Command("record", "quotes", "--to", "day", "--json", "--every", "0.05", "--for", "0.3")
+        recorder = Command("record", "quotes", "--to", "day", SEGMENT, "--json", "--every", "0.05", "--for", "0.3")
         status, out, _ = recorder.end(None)
     assert status == 0
     every = [json.loads(line) for line in out.splitlines()]
