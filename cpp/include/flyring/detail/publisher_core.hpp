@@ -477,7 +477,10 @@ bool PublisherCore::look_after() {
         retire(file, writer_.ring, description, writer_.needed_last);
         take_back_evicted(file, writer_.ring, description, writer_.needed_last);
     }
-    return is_ready() || is_replaced(file);
+    if (is_ready()) return true;
+    if (!is_replaced(file)) return false;
+    writer_.successor.look_soon();
+    return true;
 }
 
 /// Takes the object for a wait. If another thread closes it, waits for that, which ends soon.
