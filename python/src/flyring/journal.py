@@ -39,7 +39,7 @@ from .journal_stats import JournalStats
 from .journal_trim import age_limit, consumed_limit, size_limit, trim
 from .journal_writer import JournalWriter
 from .slots import check_name
-from .system import control_lock, journal_path, new_lock
+from .system import control_lock, failed, journal_path, new_lock
 from .wait import Wait, check_timeout, check_wait
 
 if TYPE_CHECKING:
@@ -212,8 +212,10 @@ class Journal(Closing):
                 False,
                 options.get("recovery_progress"),
             )
-        except BaseException:
+        except BaseException as error:
             file.close()
+            if isinstance(error, OSError):
+                raise failed("mmap", error, path) from error
             raise
 
     def _compare(self, description: tuple[JournalHeader, bytes, Policy], options: JournalOptions) -> None:

@@ -125,9 +125,9 @@ class JournalReaderCore : public JournalMember {
     }
 
     // JournalMember.
-    void give_back(bool) noexcept override { mapping_.detach(); }
+    void give_back(bool) noexcept override { let_go(); }
     void abandon() noexcept override {
-        mapping_.detach();
+        let_go();
         JournalMember::abandon();
     }
     [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("a reader of journal " + file_.path); }
@@ -270,6 +270,11 @@ class JournalReaderCore : public JournalMember {
         } catch (const std::exception&) {
             // The exception that is under way goes first.
         }
+    }
+    /// Gives back the mapping and the descriptor of a segment: a closed reader may live on.
+    void let_go() noexcept {
+        mapping_.detach();
+        span_reader_.close();
     }
     /// Leaves the mapped segment, or the span: the next look chooses again.
     void leave() noexcept {

@@ -216,10 +216,11 @@ class JournalWriterCore final : public JournalMember {
             wake_all(file_.data());
         }
         segment_.detach();
+        syncer_.close();  // a closed writer may live on
     }
     void abandon() noexcept override {
         if (helper_) helper_->abandon();
-        syncer_.abandon();
+        syncer_.close();
         segment_.detach();
         JournalMember::abandon();
     }

@@ -474,7 +474,9 @@ public final class Journal implements AutoCloseable {
                     } finally {
                         pushSeat.closed();
                         file.data().wakeAll(); // as a close of a writer
-                        pushSeat.release();
+                        if (!pushSeat.release()) {
+                            pushSeat = null;
+                        }
                     }
                 }
             }
@@ -746,6 +748,7 @@ public final class Journal implements AutoCloseable {
      * Closes the journal and its writer, readers and consumers. The writer syncs first. A second close does nothing.
      *
      * @throws ViewAliveException if called from a handler of a reader or consumer; that one stays open.
+     * @throws IoException if the writer's last sync failed; everything is closed all the same.
      */
     @Override
     public void close() {
@@ -761,7 +764,14 @@ public final class Journal implements AutoCloseable {
         synchronized (open) {
             all = new ArrayList<>(open);
         }
-        all.forEach(Journal::closeQuietly);
+        IoException failed = null;
+        for (AutoCloseable each : all) {
+            try {
+                closeQuietly(each);
+            } catch (IoException e) { // it is closed
+                failed = failed == null ? e : failed;
+            }
+        }
         synchronized (open) {
             closed = true;
         }
@@ -775,5 +785,8 @@ public final class Journal implements AutoCloseable {
             }
         }
         file.close();
+        if (failed != null) {
+            throw failed;
+        }
     }
 }

@@ -243,8 +243,22 @@ final class JournalAppender {
         }
     }
 
-    /** The segment that begins at a position, ready: it is durable, with its name, before its first record. */
+    /** The segment that begins at a position, mapped and ready: durable, with its name, before its first record. */
     private JournalSegment nextSegment(long base) {
+        final JournalSegment next = readySegment(base);
+        boolean done = false;
+        try {
+            next.map(); // if that fails, nothing is changed
+            done = true;
+            return next;
+        } finally {
+            if (!done) {
+                next.close();
+            }
+        }
+    }
+
+    private JournalSegment readySegment(long base) {
         final JournalSegment prepared = handover.take(base);
         if (prepared != null) {
             return prepared;

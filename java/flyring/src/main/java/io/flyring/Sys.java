@@ -157,6 +157,11 @@ final class Sys {
         return result(open(path, flags, mode));
     }
 
+    /** Reads entries of a folder; returns how many bytes, 0 at its end. */
+    static int entries(int fd, long target, int length) {
+        return (int) result(syscall(Linux.SYS_GETDENTS64, fd, target, length, 0, 0, 0));
+    }
+
     static int closeFile(int fd) {
         return result(close(fd));
     }

@@ -112,6 +112,12 @@ final class Sys {
         return call((arena, errno) -> (int) OPEN.invokeExact(errno, arena.allocateFrom(path), flags, mode));
     }
 
+    /** Reads entries of a folder; returns how many bytes, 0 at its end. */
+    static int entries(int fd, long target, int length) {
+        return call((arena, errno) -> (int) (long) SYSCALL_ERRNO.invokeExact(errno, (long) Linux.SYS_GETDENTS64,
+            (long) fd, target, (long) length, 0L, 0L, 0L));
+    }
+
     static int closeFile(int fd) {
         return call((arena, errno) -> (int) CLOSE.invokeExact(errno, fd));
     }
