@@ -299,8 +299,7 @@ def main():
     try:
         for language in arguments.language or run.commands:
             survivors, every = Survivors(run, language), [*scenarios(), *survivors_queue.scenarios()]
-            # Not in the whole run: C++ and Python give back a descriptor or a mapping of a closed journal only when the
-            # closed writer or reader is dropped, and the JDK leaks one of a folder whose close fails.
+            # Not in the whole run, because they are as many as all others: ./dev runs another part of them.
             if any(prefix.startswith("journal") for prefix in arguments.scenario):
                 every += survivors_journal.scenarios()
             if "server" in run.peer(language).hello["ops"]:

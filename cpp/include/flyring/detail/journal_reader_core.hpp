@@ -62,21 +62,6 @@ class JournalReaderCore : public JournalMember {
         }
         return done;
     }
-    /// Waits until a poll may find something. False: the time-out has passed.
-    bool wait(std::chrono::nanoseconds timeout) {
-        if (use() != idle || !open()) refuse();
-        check_timeout(timeout);
-        check_usable();
-        const InUse guard(*this);
-        const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
-        const std::int64_t deadline = later(start, timeout.count());
-        for (bool over = timeout.count() == 0;; over = !sleep(start, deadline)) {
-            done_ = 0;
-            if (find_more()) return true;
-            if (over) return false;
-        }
-    }
-
     void set_spin(std::chrono::nanoseconds time) { spin_ = checked_spin(time); }
     std::int64_t position() const noexcept { return cursor_; }
     std::int64_t number() const noexcept { return number_; }

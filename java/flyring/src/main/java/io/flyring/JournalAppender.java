@@ -404,12 +404,26 @@ final class JournalAppender {
             while (taken < number) {
                 taken += appendPart(messages, from + taken, number - taken, type, at);
             }
+        } catch (Throwable e) {
+            if (taken > 0 && isUsable()) {
+                settle(e);
+            }
+            throw e;
         } finally {
             if (taken > 0 && data.isAwaited(1)) {
                 data.wakeNow(1);
             }
         }
         return taken;
+    }
+
+    /** Makes durable what a batch has appended before it failed, if each append is to be. */
+    private void settle(Throwable failure) {
+        try {
+            doDue(control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY));
+        } catch (FlyringException e) {
+            failure.addSuppressed(e);
+        }
     }
 
     /** As many messages as fit before the segment's last check and into a quarter of it (channel.md 6.3). */
