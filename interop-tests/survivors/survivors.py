@@ -91,16 +91,22 @@ def locks_of_channel(path):
     return found
 
 
-def holdings(pid, folder):
-    """Returns how many descriptors and mappings of files in a folder a process has."""
-    descriptors = 0
+def held_files(pid, folder):
+    """Returns the files in a folder of which a process has descriptors, and those of which it has mappings."""
+    descriptors = []
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
-            descriptors += os.readlink(link).startswith(str(folder))
+            descriptors.append(os.readlink(link))
         except OSError:
             pass  # the descriptor of this listing, or one that was just closed
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return {"descriptors": descriptors, "mappings": maps.count(str(folder))}
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    mappings = [line.split(maxsplit=5)[5] for line in maps if str(folder) in line]
+    return {"descriptors": [file for file in descriptors if file.startswith(str(folder))], "mappings": mappings}
+
+
+def holdings(pid, folder):
+    """Returns how many descriptors and mappings of files in a folder a process has."""
+    return {what: len(files) for what, files in held_files(pid, folder).items()}
 
 
 class Beside:
@@ -248,7 +254,7 @@ class Survivors:
         deadline = time.monotonic() + 5
         while True:
             victim.call("hello", collect=True)
-            held = holdings(victim.pid, self.run.folder)
+            held = held_files(victim.pid, self.run.folder)
             if not any(held.values()) or self.language != "java" or time.monotonic() > deadline:
                 return held
 
@@ -278,7 +284,7 @@ class Survivors:
 
     def check_end(self, scenario, world):
         victim = world.victim
-        equal("what the victim still holds", self.left(victim), {"descriptors": 0, "mappings": 0})
+        equal("what the victim still holds", self.left(victim), {"descriptors": [], "mappings": []})
         locked = locks(world)
         true("only the observer's slots are locked", locked <= world.EXPECTED, locked)
         world.check(scenario)

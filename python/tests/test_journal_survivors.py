@@ -4,7 +4,9 @@ an object that is closed, and of an operation whose system call fails."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
 import os
 import random
 import shutil
@@ -19,7 +21,7 @@ import pytest
 
 from conftest import Child
 from flyring import CorruptJournalError, IoError, Journal, NoFreeSlotError, NoSpaceError, layout
-from flyring._core import JournalWalk
+from flyring._core import File, JournalWalk
 from flyring.journal_segment import prepare
 from journals import DyingWriter, Folder, Z, made, payloads, read_all
 
@@ -334,6 +336,27 @@ def test_close_after_a_failure_holds_nothing(folder: Path, monkeypatch: pytest.M
         reader.close()
         assert held(folder) == before - 1
     assert held(folder) == 0
+
+
+def test_close_that_fails_holds_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its exception is gone, without a garbage collection."""
+    from flyring import journal_sync
+
+    def failing(files: object, file: File) -> None:
+        left = file.reopen()  # as if an interrupt came before its close
+        raise IoError("fdatasync", errno.EIO, f"{left.fileno()}")
+
+    monkeypatch.setattr(journal_sync, "sync_segment", failing)
+    journal = made()
+    writer = journal.writer(helper=False)
+    writer.append(b"x")
+    gc.disable()
+    try:
+        with contextlib.suppress(IoError):
+            journal.close()
+        assert writer.closed and held(folder) == 0
+    finally:
+        gc.enable()
 
 
 def test_failing_calls_are_errors_of_flyring(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,11 +77,12 @@ class Journal(Closing):
     ) -> None:
         """Internal: use the class methods. The new journal owns ``file`` once this returns."""
         self._pid = os.getpid()
-        self._closed = False
+        self._closed = True  # until it is whole: the mapping may fail
         memory = Memory(file, header.sections_end, not read_only, path)
         self._files = JournalFiles(path, header, file, memory, identity, wake, read_only)
         self._schema_bytes, self._any_file_system, self._progress = schema, any_file_system, progress
         self._users: weakref.WeakSet[JournalWriter | JournalReader] = weakref.WeakSet()
+        self._closed = False
 
     # Making
 
@@ -494,7 +495,10 @@ class Journal(Closing):
         self._files.memory.close()
         self._files.file.close()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # else its traceback, which refers to this frame, keeps what the sync had open
 
     @property
     def closed(self) -> bool:
