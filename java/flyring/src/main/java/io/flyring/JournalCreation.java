@@ -5,11 +5,9 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.DirectoryNotEmptyException;
-import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
 import java.util.List;
 
@@ -19,6 +17,7 @@ import java.util.List;
  */
 final class JournalCreation {
     private static final int TRIES = 100;
+    private static final int FOLDER_MODE = 0700;
 
     private JournalCreation() {
     }
@@ -79,13 +78,9 @@ final class JournalCreation {
     }
 
     private static void makeFolder(String path) {
-        try {
-            Files.createDirectory(Path.of(path),
-                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
-        } catch (FileAlreadyExistsException e) {
-            return;
-        } catch (IOException e) {
-            throw ChannelFile.io("mkdir", e, path);
+        final int result = Sys.makeFolder(path, FOLDER_MODE);
+        if (result != -Linux.EEXIST) {
+            ChannelFile.check("mkdir", result, path);
         }
     }
 

@@ -38,6 +38,8 @@ final class Sys {
 
     private static native int rename(String from, String to);
 
+    private static native int mkdir(String path, int mode);
+
     private static native int fchmod(int fd, int mode);
 
     private static native int statx(int folder, long path, int flags, int mask, long result);
@@ -208,6 +210,10 @@ final class Sys {
 
     static int renameFile(String from, String to) {
         return result(rename(from, to));
+    }
+
+    static int makeFolder(String path, int mode) {
+        return result(mkdir(path, mode));
     }
 
     static int changeMode(int fd, int mode) {

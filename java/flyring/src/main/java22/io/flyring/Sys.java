@@ -36,6 +36,7 @@ final class Sys {
     private static final MethodHandle CLOSE = function("close", JAVA_INT);
     private static final MethodHandle FALLOCATE = function("posix_fallocate", JAVA_INT, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle LINKAT = function("linkat", JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_INT);
+    private static final MethodHandle MKDIR = function("mkdir", ADDRESS, JAVA_INT);
     private static final MethodHandle RENAME = function("rename", ADDRESS, ADDRESS);
     private static final MethodHandle FCHMOD = function("fchmod", JAVA_INT, JAVA_INT);
     private static final MethodHandle STATX = LINKER.downcallHandle(LINKER.defaultLookup().find("statx").orElseThrow(),
@@ -170,6 +171,10 @@ final class Sys {
     static int renameFile(String from, String to) {
         return call((arena, errno) ->
             (int) RENAME.invokeExact(errno, arena.allocateFrom(from), arena.allocateFrom(to)));
+    }
+
+    static int makeFolder(String path, int mode) {
+        return call((arena, errno) -> (int) MKDIR.invokeExact(errno, arena.allocateFrom(path), mode));
     }
 
     static int changeMode(int fd, int mode) {
