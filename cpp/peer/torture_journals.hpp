@@ -88,8 +88,7 @@ class Appender final : public JournalWorker {
         enter(seating, 2);
         std::optional<flyring::JournalWriter> writer;
         try {
-            writer.emplace(journal_.writer(orders_.at("name"), below(3) != 0,
-                                           static_cast<std::uint32_t>(1 + below(2)),
+            writer.emplace(journal_.writer(orders_.at("name"), below(3) != 0, static_cast<std::uint32_t>(1 + below(2)),
                                            std::chrono::milliseconds(below(200))));
         } catch (const flyring::NoFreeSlot&) {
             return side_.phase(working);
@@ -339,8 +338,8 @@ class Follower final : public JournalReadingWorker {
                     idle_for(began);
                 }
             } else {
-                count = poll(
-                    reader, [&](const flyring::JournalMessage& each) { handle(each, reader.lost()); }, timeout);
+                count =
+                    poll(reader, [&](const flyring::JournalMessage& each) { handle(each, reader.lost()); }, timeout);
             }
             drained_ = last && count == 0 && !durable;
             if (last && durable) return;
@@ -439,8 +438,8 @@ class ConsumingWorker final : public JournalReadingWorker {
         } catch (const std::domain_error&) {
             count = got;
         }
-        if (count != got) throw std::runtime_error("a poll counts " + std::to_string(count) + ", not " +
-                                                   std::to_string(got));
+        if (count != got)
+            throw std::runtime_error("a poll counts " + std::to_string(count) + ", not " + std::to_string(got));
         if (count == 0 && !ended && timeout.count() >= 20) {
             if (fault("deaf", 1)) side_.nap(600'000'000);
             idle_for(begin);

@@ -93,6 +93,7 @@ class Files:
             elif kind != PADDING or length <= 0:
                 raise ValueError(f"a record of length {length} and type {kind} is at {position}")
             position += -(-length // UNIT) * UNIT
+
     def record(self, position):
         base = position - position % SEGMENT
         file = self.path / f"{base:019d}.seg"

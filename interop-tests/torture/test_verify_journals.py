@@ -41,8 +41,9 @@ def left(drained, time):
 
 def story():
     """`feed` appends 100, and 101 to 103 in a batch. `killed` is killed in the append of 200, which is there. `heir`
-    appends 300 and is refused 301. `tail` follows all of it; `old` begins at the first one and loses two; `wants` asks for
-    number 3; `new` begins behind the newest message. Consumer `ledger` is killed once, and gets numbers 1 and 2 again."""
+    appends 300 and is refused 301. `tail` follows all of it; `old` begins at the first one and loses two; `wants` asks
+    for number 3; `new` begins behind the newest message. Consumer `ledger` is killed once, and gets numbers 1 and 2
+    again."""
     return {
         "feed appender": [
             [Kind.SEATED, 0, 1, 2 * MS, 1 * MS],
