@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.peer;
 
-import io.flyring.DirectBuffer;
 import io.flyring.JournalClaim;
 import io.flyring.JournalOptions;
 import io.flyring.JournalSync;
@@ -16,6 +15,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import org.agrona.DirectBuffer;
 
 /** Appends to a journal, syncs and trims it, in the SIGKILL torture (interop-tests/torture/WORKER.md). */
 final class TortureAppender extends TortureJournal {
