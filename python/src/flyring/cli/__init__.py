@@ -247,7 +247,7 @@ def parser() -> argparse.ArgumentParser:
     )
     recording.add_arguments(line_command("record", "record channels into a journal; status 1 if messages were lost"))
     replaying.add_arguments(
-        line_command("replay", "publish the messages of a recording again; status 1 if some could not be published")
+        line_command("replay", "publish the messages of a recording again; status 1 if some are damaged")
     )
     add_arguments(line_command("sbe", "generate a Python module from an SBE schema, or check the schema"))
     return top

@@ -10,13 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .. import layout
+from .._core import JournalMessage
 from ..errors import BadMessageError, InvalidArgumentError
 from ..journal import Journal
 from ..journal_seek import JournalStart
 from ..sbe import Schema, to_dict
 from ..sbe.errors import SbeError, SchemaError
+from .journal_damage import Damages
 from .lines import printable_text
-from .recording import Lost, Recorded, recorded
+from .recording import LOOK, Lost, Recorded, recorded
 from .where import Where
 
 Json = dict[str, Any]
@@ -159,9 +161,28 @@ def within(options: argparse.Namespace, time: int, number: int) -> bool:
     )
 
 
-def chosen(journal: Journal, options: argparse.Namespace, choice: Choice) -> Iterator[Recorded | Lost]:
+def own_messages(journal: Journal, options: argparse.Namespace, damages: Damages) -> Iterator[JournalMessage]:
+    """The messages of a journal in the chosen part."""
+    follow = getattr(options, "follow", False)
+    end = None if follow else journal.stats().published
+    with damages.reader(journal, start_of(options) or "oldest") as reader:
+        while end is None or reader.position < end:
+            message = reader.take(LOOK if follow else 0)
+            if message is None:
+                if follow:
+                    continue
+                break
+            if (end is not None and message.position >= end) or not within(options, message.time, message.number):
+                break
+            yield message
+        damages.end(reader)
+
+
+def chosen(
+    journal: Journal, options: argparse.Namespace, choice: Choice, damages: Damages
+) -> Iterator[Recorded | Lost]:
     """What a recording holds in the chosen part. Stops at the first message behind it."""
-    for item in recorded(journal, start_of(options), getattr(options, "follow", False)):
+    for item in recorded(journal, start_of(options), getattr(options, "follow", False), damages):
         number = item.count if isinstance(item, Recorded) else -1
         if not within(options, item.time, number):
             return

@@ -10,6 +10,7 @@ import time
 from .. import Channel, Publisher
 from ..errors import InvalidArgumentError
 from ..journal import Journal
+from .journal_damage import Damages
 from .journal_lines import Choice, Texts, add_choice, add_range, chosen
 from .record import duration, stopping
 from .recording import Lost, Recorded, check_content
@@ -43,7 +44,7 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Runs the command. Returns status 1 if messages could not be published."""
+    """Runs the command. Returns status 1 if messages of the recording are damaged."""
     if options.speed <= 0:
         raise InvalidArgumentError("speed", f"{options.speed} must be above 0")
     if options.loop < 0:
@@ -55,18 +56,18 @@ def replay(options: argparse.Namespace) -> int:
             player.run()
         finally:
             player.close()
-        return 1 if player.refused else 0
+        return 1 if player.damages else 0
 
 
 class Player:
     def __init__(self, journal: Journal, options: argparse.Namespace, stop: list[int]) -> None:
         self.journal, self.options, self.stop = journal, options, stop
-        self.texts = Texts()
+        self.texts, self.damages = Texts(), Damages(journal.path)
         self.choice = Choice(options, self.texts)
         self.names, self.one = names_of(options.to_names)
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[tuple[str, int, str], Publisher] = {}
-        self.published = self.late = self.latest = self.refused = self.lost = 0
+        self.published = self.late = self.latest = self.lost = 0
         self.began = self.shown = time.monotonic()
         self.terminal = sys.stderr.isatty()
 
@@ -81,7 +82,7 @@ class Player:
     def once(self) -> None:
         first: int | None = None
         begun = 0
-        for item in chosen(self.journal, self.options, self.choice):
+        for item in chosen(self.journal, self.options, self.choice, self.damages):
             if self.stop:
                 return
             if isinstance(item, Lost):
