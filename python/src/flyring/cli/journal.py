@@ -18,7 +18,6 @@ from ..journal_recover import walk_proven
 from ..journal_seek import JournalStart
 from . import journal_copy, journal_show
 from .journal_damage import Damages
-from .journal_export import add_arguments as add_export
 from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, own_messages, time_of
 from .report import print_json, printable, size_text
 
@@ -58,7 +57,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     kind.add_argument("--size", metavar="BYTES", type=int, help="until this many bytes are left")
     one = with_json(verb("copy", "copy a journal, also a live one up to its last check", journal_copy.copy))
     one.add_argument("path", metavar="PATH", help="the copy: a name, or a path")
-    add_export(verb)
+    mcap = verb("mcap", "export to MCAP: decoded JSON with its JSON schema", to_mcap)
+    parquet = verb("parquet", "export messages of one type with fields of fixed size to Parquet", to_parquet)
+    for one in (mcap, parquet):
+        one.add_argument("file", metavar="FILE", help="is made, or replaced when it is whole")
+        with_json(one)
+        add_range(one)
+        add_choice(one)
+    mcap.add_argument("--raw", action="store_true", help="keep the SBE messages as they are, with their SBE schema")
 
 
 def journal(options: argparse.Namespace) -> int:
@@ -148,6 +154,18 @@ def own_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: 
         content = texts.content(payload, message.type, schema)
         if choice.message(message.type, payload, schema, content):
             yield {"time": iso(message.time), "position": message.position, "number": message.number, **content}
+
+
+def to_mcap(options: argparse.Namespace) -> int:
+    from . import journal_export
+
+    return journal_export.to_mcap(options)
+
+
+def to_parquet(options: argparse.Namespace) -> int:
+    from . import journal_export
+
+    return journal_export.to_parquet(options)
 
 
 def trim(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ..errors import InvalidArgumentError
 from ..journal import Journal
 from ..sbe import Schema
 from .journal_damage import Damages
-from .journal_lines import Choice, Texts, add_choice, add_range, chosen, own_messages, payload_of
+from .journal_lines import Choice, Texts, chosen, own_messages, payload_of
 from .json_schema import schema_of_message
 from .recording import Lost
 from .report import print_json, printable, size_text
@@ -35,20 +35,6 @@ class Item(NamedTuple):
     type: int
     payload: bytes
     where: dict[str, Any]
-
-
-def add_arguments(verb: Callable[..., Any]) -> None:
-    one = verb("mcap", "export to MCAP: decoded JSON with its JSON schema", to_mcap)
-    one.add_argument("file", metavar="FILE", help="is made, or replaced when it is whole")
-    one.add_argument("--raw", action="store_true", help="keep the SBE messages as they are, with their SBE schema")
-    one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    add_range(one)
-    add_choice(one)
-    one = verb("parquet", "export messages of one type with fields of fixed size to Parquet", to_parquet)
-    one.add_argument("file", metavar="FILE", help="is made, or replaced when it is whole")
-    one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    add_range(one)
-    add_choice(one)
 
 
 def items(one: Journal, options: argparse.Namespace, texts: Texts, damages: Damages) -> Iterator[Item]:

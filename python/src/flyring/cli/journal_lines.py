@@ -7,19 +7,20 @@ import argparse
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import layout
 from .._core import JournalMessage
 from ..errors import BadMessageError, InvalidArgumentError
 from ..journal import Journal
 from ..journal_seek import JournalStart
-from ..sbe import Schema, to_dict
-from ..sbe.errors import SbeError, SchemaError
 from .journal_damage import Damages
-from .lines import printable_text
 from .recording import LOOK, Lost, Recorded, recorded
-from .where import Where
+from .report import printable_text
+
+if TYPE_CHECKING:
+    from ..sbe import Schema
+    from .where import Where
 
 Json = dict[str, Any]
 
@@ -91,6 +92,8 @@ class Texts:
 
     def schema_of(self, text: bytes) -> Schema | None:
         if text not in self.schemas:
+            from ..sbe import Schema, SchemaError  # most of the imports of a command, and many journals have no schema
+
             try:
                 self.schemas[text] = Schema.parse(text.decode("utf-8", "replace")) if text else None
             except SchemaError:
@@ -100,6 +103,8 @@ class Texts:
     def content(self, payload: bytes, kind: int, schema: Schema | None) -> Json:
         """{"message", "body"}, or {"type", "text" or "data"}."""
         if schema is not None:
+            from ..sbe import SbeError, to_dict
+
             for message in schema.messages.values():
                 if kind == message.TEMPLATE_ID:
                     try:
@@ -150,6 +155,8 @@ class Choice:
         if "message" not in found or (given.message and found["message"] not in given.message) or schema is None:
             return False
         if schema not in self.wheres:
+            from .where import Where
+
             self.wheres[schema] = [Where(clause, schema.model) for clause in given.where]
         return all(where.matches(found["message"], found["body"]) for where in self.wheres[schema])
 
