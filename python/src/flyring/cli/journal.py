@@ -17,6 +17,7 @@ from ..journal import Journal
 from ..journal_recover import walk_proven
 from ..journal_seek import JournalStart
 from . import journal_copy, journal_show
+from .journal_ahead import ReadAhead
 from .journal_damage import Damages
 from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, own_messages, time_of
 from .report import print_json, printable, size_text
@@ -90,8 +91,9 @@ def check(options: argparse.Namespace) -> int:
         end = one.stats().published
         begin, start, cuts = one._files.trimmed, None, 0
         if one._files.is_of_this_boot():
-            with suppress(FlyringError):  # what cannot begin is told by the reader
-                walked = walk_proven(one._files, start=begin)
+            # What cannot begin is told by the reader.
+            with suppress(FlyringError), ReadAhead(one._files, begin, end) as ahead:
+                walked = walk_proven(one._files, ahead.progress, begin)
                 start, messages, cuts = walked.end, walked.count - walked.begun, walked.cuts
         # The walk is that of the core. A reader tells of the rest: damages, and what has no check yet.
         with damages.reader(one, "oldest" if start is None else JournalStart.at_position(start)) as reader:
