@@ -15,7 +15,7 @@ from ..errors import BadMessageError, InvalidArgumentError
 from ..journal import Journal
 from ..journal_seek import JournalStart
 from .journal_damage import Damages
-from .recording import LOOK, Lost, Recorded, recorded
+from .recording import LOOK, Lost, Recorded, Source, recorded
 from .report import printable_text
 
 if TYPE_CHECKING:
@@ -135,12 +135,17 @@ class Choice:
         return bool(self.options.message or self.options.where)
 
     def source(self, item: Recorded | Lost) -> bool:
+        return self.ring(item.source, item.ring)
+
+    def ring(self, source: Source, ring: int) -> bool:
         given = self.options
-        return (not given.channel or item.source.name in given.channel) and given.ring in (None, item.ring)
+        return (not given.channel or source.name in given.channel) and given.ring in (None, ring)
+
+    def sender(self, name: str) -> bool:
+        return not self.options.sender or name in self.options.sender
 
     def recorded(self, item: Recorded, content: Json | None = None) -> bool:
-        given = self.options
-        if not self.source(item) or (given.sender and item.sender not in given.sender):
+        if not self.source(item) or not self.sender(item.sender):
             return False
         schema = self.texts.schema_of(item.source.schema)
         return self.message(item.type, payload_of(item), schema, content)

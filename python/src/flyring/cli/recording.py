@@ -166,6 +166,12 @@ class Decoder:
         return None
 
 
+def source_and_ring(payload: bytes) -> tuple[int, int]:
+    """Of a message."""
+    source, ring, *_ = _MESSAGE.unpack_from(payload)
+    return source, ring
+
+
 def state_record(begin: int) -> bytes:
     return _STATE.pack(begin)
 
