@@ -107,7 +107,7 @@ NAMED = {
     "C++ journal: what a recovery cannot read counts as missing": Named(
         "journal_survivors: JournalSurvivors.a_recovery_that_cannot_read_fails_and_removes_nothing",
         "journal_segment.hpp",
-        ("    if (got < 0) throw_errno(\"pread\", path);\n    if (got !=", "    if (got !="),
+        ('    if (got < 0) throw_errno("pread", path);\n    if (got !=', "    if (got !="),
     ),
     "Java journal: a sync that fails does not end the writer": Named(
         "JournalSurvivorsTest#aSyncThatFailsEndsTheWriterWithItsErrorNumber",

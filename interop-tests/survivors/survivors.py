@@ -144,7 +144,7 @@ class Beside:
 
 
 class Fewer(Wrong):
-    """The request ended before the point of the round."""
+    """The request ended before the point of the round, or has another system call there."""
 
 
 class Survivors:
@@ -172,6 +172,9 @@ class Survivors:
             points = tracer.follow(lambda: victim.send(scenario.op, **fields), **how)
         except Ended as e:
             raise Wrong(str(e)) from None
+        at = how.get("at")
+        if at is not None and (len(points) <= at or points[at].name != how["name"]):
+            world.failing = None  # nothing has failed
         code, answer = self.answer(victim.receive)
         world.note(scenario, sequence, code, answer)
         return points, code
@@ -225,11 +228,11 @@ class Survivors:
                 then = beside.act
             world.failing = (point.name, plan.error) if plan.error else None
             points, code = self.follow(
-                scenario, world, at=point.n, error=plan.error, then=then and (lambda: then(world))
+                scenario, world, at=point.n, name=point.name, error=plan.error, then=then and (lambda: then(world))
             )
             if isinstance(getattr(then, "__self__", None), Beside):
                 beside.end()
-            if len(points) <= point.n:
+            if len(points) <= point.n or (plan.error and points[point.n].name != point.name):
                 raise Fewer(f"expected point {point}, found a request of {len(points)} points")
             locked = locks(world) - getattr(world, "reowned", set())
             true("nobody holds the control lock", "control" not in locked, locked)

@@ -287,10 +287,8 @@ def held(folder: Path) -> int:
     """How many descriptors and mappings this process has of files in a folder."""
     count = sum(str(folder) in line for line in Path("/proc/self/maps").read_text().splitlines())
     for link in Path("/proc/self/fd").iterdir():
-        try:
+        with contextlib.suppress(FileNotFoundError):  # that of the listing
             count += os.readlink(link).startswith(str(folder))
-        except FileNotFoundError:
-            pass  # that of the listing
     return count
 
 

@@ -484,7 +484,7 @@ class Journal(Closing):
         if self._closed:
             return
         error: BaseException | None = None
-        for user in list(self._users):
+        for user in sorted(self._users, key=lambda user: type(user).__name__):  # in one order, whatever their hashes
             try:
                 user.close()
             except BaseException as raised:

@@ -4,6 +4,7 @@ package io.flyring;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
@@ -764,6 +765,7 @@ public final class Journal implements AutoCloseable {
         synchronized (open) {
             all = new ArrayList<>(open);
         }
+        all.sort(Comparator.comparing(each -> each.getClass().getName())); // in one order, whatever their hashes
         IoException failed = null;
         for (AutoCloseable each : all) {
             try {
