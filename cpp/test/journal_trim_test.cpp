@@ -166,6 +166,22 @@ TEST_F(JournalTrims, a_reader_at_the_place_where_the_journal_begins_loses_nothin
     EXPECT_EQ(reader.lost(), 0);
 }
 
+TEST_F(JournalTrims, a_newest_message_that_is_trimmed_meanwhile_leads_to_the_oldest) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    const auto file = flyring::detail::open_journal("j", {});
+    while (writer.position() < smallest + 1000) append(writer, writer.number(), 1);
+    const std::int64_t published = writer.position();
+    const std::int64_t checked = *file.checked();
+    while (writer.position() < 3 * smallest) append(writer, writer.number(), 1);
+    writer.sync();
+    journal.trim(JournalTrim::position(2 * smallest));
+    // As a reader sees them that stands still behind its loads.
+    *file.published() = published;
+    *file.checked() = checked;
+    EXPECT_EQ(journal.reader(JournalStart::newest()).position(), 2 * smallest);
+}
+
 /// What a process has that could grow with a journal.
 struct Use {
     std::int64_t descriptors = 0;

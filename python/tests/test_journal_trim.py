@@ -298,6 +298,20 @@ def test_reader_at_the_place_where_the_journal_begins_loses_nothing(journal: Jou
         assert (reader.number, reader.lost) == (writer.number, 0)
 
 
+def test_newest_message_that_is_trimmed_meanwhile_leads_to_the_oldest(journal: Journal) -> None:
+    with journal.writer(helper=False) as writer, open(f"{journal.path}/control", "r+b", buffering=0) as control:
+        while writer.position < Z + 1000:
+            writer.append(bytes(1000))
+        words = os.pread(control.fileno(), 24, 4096 + 256)  # published, messages, checked
+        while writer.position < 3 * Z:
+            writer.append(bytes(1000))
+        writer.sync()
+        journal.trim(position=2 * Z)
+        os.pwrite(control.fileno(), words, 4096 + 256)  # as a reader sees them that stands still behind its loads
+        with journal.reader("newest") as reader:
+            assert reader.position == 2 * Z
+
+
 def use() -> tuple[int, int, int]:
     """Open descriptors, mappings of segments, and KiB of memory of this process."""
     status = Path("/proc/self/status").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from . import layout
@@ -206,6 +206,8 @@ def at_number_or_time(
     last = end()
     if kind == SEEK_NUMBER and value > last.number:
         raise InvalidArgumentError("start", f"number {value} lies beyond {last.number}, where the journal ends")
+    if kind == SEEK_NUMBER:  # it was trimmed meanwhile
+        return replace(last, lost=last.number - value)
     return last
 
 
@@ -216,6 +218,8 @@ def end_place(files: JournalFiles, walk: JournalWalk, limit: int) -> Place:
     if place is None:  # the word is wrong, or a writer recovered meanwhile
         segment = highest_whole(files, files.segment_of(max(0, limit - UNIT)))
         place = seek_in_segment(files, walk, segment, SEEK_POSITION, limit, limit) if segment >= 0 else None
+    if place is None and files.segment_of(max(0, limit - UNIT)) < files.trimmed:  # it was trimmed meanwhile
+        place = oldest(files, walk)
     if place is None:
         raise CorruptJournalError(files.path, limit, "published cannot be there")
     return place

@@ -200,7 +200,8 @@ class JournalSeek {
         bool back = false;   // it began in an earlier segment, because nothing is in the wanted one
         for (;;) {
             if (known && at.position >= wanted) return at;
-            const SpanEnd end = reader_.read(at.span, end_of_bytes());
+            const std::int64_t limit = end_of_bytes();
+            const SpanEnd end = reader_.read(at.span, limit);
             const std::int64_t records_end = reader_.records_end();
             if (!known && records_end == at.span && (end == SpanEnd::check || end == SpanEnd::cut)) {
                 at.number = at.span_count = reader_.count();
@@ -223,6 +224,7 @@ class JournalSeek {
             }
             const std::int64_t trimmed = beginning(file_);  // loaded after a segment was not found
             if (at.span < trimmed) return oldest();
+            if (end == SpanEnd::nothing && at.span >= limit && end_of_bytes() > limit) continue;  // it is there by now
             if ((end == SpanEnd::missing || end == SpanEnd::nothing) && !known && !back && at.span > 0) {
                 // Nothing is in it yet; or a recovery has removed it, and a cut in front of it leads on.
                 const auto below = segment_below(file_, at.span - 1);

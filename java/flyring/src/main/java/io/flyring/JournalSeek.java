@@ -60,10 +60,26 @@ final class JournalSeek {
         final long base = file.segmentOf(Math.max(0, published - 1));
         final Place place = walk(base, published, ANY, ANY, ANY);
         if (place == null || place.position != published) {
+            if (base < file.trimmed()) { // it was trimmed meanwhile
+                return oldest();
+            }
             throw new DamagedException(place == null ? base : place.position, published, -1,
                 "the end cannot be walked to", file.path);
         }
         return place;
+    }
+
+    /** Where the journal begins, which may move meanwhile. */
+    private Place oldest() {
+        long trimmed = file.trimmed();
+        while (!readRecord(trimmed) || !record.isCheck(trimmed) && !record.isCut(trimmed, segmentSize)) {
+            final long before = trimmed;
+            trimmed = file.trimmed();
+            if (trimmed == before) {
+                throw file.corrupt(trimmed, "trimmed leads to no check");
+            }
+        }
+        return atSegment(trimmed, record.count(), 0);
     }
 
     /** The end of what right checks prove, in another boot. */
@@ -146,16 +162,20 @@ final class JournalSeek {
             throw JournalStart.invalid("The number " + number + " lies behind the end of " + file.path + ", which has "
                 + end.number + " messages.");
         }
-        return number == end.number ? end : walkOrOldest(segmentFor(number, ANY), number, ANY);
+        return number == end.number ? end : search(number, ANY);
     }
 
     /** The first message that is not older than a time. */
     Place time(long time) {
-        return walkOrOldest(segmentFor(ANY, time), ANY, time);
+        return search(ANY, time);
     }
 
-    private Place walkOrOldest(long base, long number, long time) {
+    private Place search(long number, long time) {
+        final long base = segmentFor(number, time);
         final Place place = walk(base, limit(), ANY, number, time);
+        if (place == null && base < file.trimmed()) { // it was trimmed meanwhile
+            return oldest();
+        }
         return place != null ? place : atSegment(base, record.isCheck(base) ? record.count() : 0, 0);
     }
 

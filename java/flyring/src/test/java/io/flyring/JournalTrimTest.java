@@ -160,6 +160,23 @@ class JournalTrimTest {
         assertEquals(0, reader.lost());
     }
 
+    @Test
+    void aNewestMessageThatIsTrimmedMeanwhileLeadsToTheOldest() throws IOException {
+        JournalWriter writer = Journals.writer(journal);
+        Journals.fill(writer, Z + 1000, 1000);
+        final byte[] words = new byte[24]; // published, messages, checked
+        try (java.io.RandomAccessFile control = new java.io.RandomAccessFile(journal.path() + "/control", "rw")) {
+            control.seek(4096 + 256);
+            control.readFully(words);
+            Journals.fill(writer, 3L * Z, 1000);
+            writer.sync();
+            journal.trimPosition(2 * Z);
+            control.seek(4096 + 256); // as a reader sees them that stands still behind its loads
+            control.write(words);
+        }
+        assertEquals(2 * Z, journal.reader(JournalStart.NEWEST).position());
+    }
+
     /** Open descriptors, and mappings of segments. */
     private static int[] use() {
         try (java.util.stream.Stream<Path> open = Files.list(Path.of("/proc/self/fd"));
