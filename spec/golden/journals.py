@@ -311,18 +311,21 @@ class Journal:
             self.write(position + 4, struct.pack("<i", kind))
 
     def committed(self, position, size, time, messages):
-        """Does 7 and 8, of the records from `position` on."""
+        """Does 7 to 9, of the records from `position` on."""
         self.largest = max(self.largest, time)
         end = self.t
         while position < end:
             length, kind = self.record(position)
             self.crc = self.summed(position, length, kind, self.crc)
             position += up(length, UNIT)
-        if self.t - self.since >= CHECK_EVERY:
-            self.check()
+        self.check_long()
+        self.wake("data")
         if self.word("sync_every") == -1:
             self.sync_records()
-        self.wake("data")
+
+    def check_long(self):
+        if self.t - self.since >= CHECK_EVERY:
+            self.check()
 
     def append(self, data, kind=1, time=None):
         n = up(16 + len(data), UNIT)
@@ -348,6 +351,7 @@ class Journal:
 
     def abort(self):
         self.padding(16 + self.open[0])
+        self.check_long()
 
     def batch(self, messages, kind):
         """A batch that fits: its records 2, 3, ... whole, then record 1 and its length."""
@@ -384,7 +388,6 @@ class Journal:
             if self.t % self.Z == 0:
                 self.make_ready(self.t)
             self.check()
-            self.wake("data")
         x = self.word("checked")
         if x <= self.word("synced"):
             return
