@@ -51,9 +51,7 @@ class Replay:
     def __init__(self, run, peer, content):
         self.run, self.peer, self.content, self.name = run, peer, content, run.name("journal")
         self.folder = folder_of(run, self.name)
-        peer.call(
-            "create", journal=self.name, name=self.name, inject=inject(content), **options_of(content["create"])
-        )
+        peer.call("create", journal=self.name, name=self.name, inject=inject(content), **options_of(content["create"]))
 
     def call(self, op, **fields):
         return told(self.peer, op, **fields)
@@ -166,4 +164,3 @@ def read(run, language):
             wanted = [(c["name"], c["gate"], c["lost"]) for c in expected["consumers"]]
             equal(f"{golden}: consumers", [(c["name"], c["position"], c["lost"]) for c in stats["consumers"]], wanted)
             peer.call("close", journal=handle)
-

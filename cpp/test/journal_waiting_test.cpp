@@ -51,7 +51,9 @@ TEST_F(JournalWaiting, padding_and_checks_wake_no_reader) {
         const std::uint32_t before = wakes();
         const std::int64_t durable = synced();
         for (int i = 0; i < 20; ++i) writer.claim(16000).abort();
-        { const auto dropped = writer.claim(8); }
+        {
+            const auto dropped = writer.claim(8);
+        }
         EXPECT_GT(control_word<std::int64_t>(layout::JOURNAL_CONTROL_CHECKED, name), 3 * smallest);
         EXPECT_EQ(wakes(), before);
         EXPECT_EQ(asleep(), 1U);

@@ -71,7 +71,8 @@ class JournalWaitingTest {
     void paddingAndChecksWakeNoReader() {
         for (boolean each : new boolean[] {false, true}) {
             final String path = rings.path("padded" + each + ".journal");
-            try (Journal padded = Journal.create(path, Journals.small().sync(each ? JournalSync.EACH : JournalSync.NEVER));
+            final JournalSync sync = each ? JournalSync.EACH : JournalSync.NEVER;
+            try (Journal padded = Journal.create(path, Journals.small().sync(sync));
                 JournalWriter aborts = Journals.writer(padded)) {
                 aborts.append(new byte[1]);
                 final Memory control = control(path);
