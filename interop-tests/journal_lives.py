@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lives of journals on a disk that loses its power, for page_loss_journal.py: files whose pages have a history, what
-a journal goes through, what must hold of what is found, and mistakes that must show."""
+"""The lives of journals on a disk that loses its power, for page_loss_journal.py: files whose pages have a history,
+what a journal goes through, what must hold of what is found, and mistakes that must show."""
 
 import pathlib
 import random

@@ -5,6 +5,7 @@
 
 #include "torture_calls.hpp"
 #include "torture_jobs.hpp"
+#include "torture_journals.hpp"
 #include "torture_publisher.hpp"
 #include "torture_subscriber.hpp"
 #include "torture_tables.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 void create(const Orders& orders) {
     if (orders.at("kind") == "table") return create_table(orders);
+    if (orders.at("kind") == "journal") return create_journal(orders);
     const auto number = [&](const char* name) { return static_cast<std::uint32_t>(std::stoul(orders.at(name))); };
     flyring::Options options;
     options.capacity = number("capacity");
@@ -60,6 +62,9 @@ class Operator final : public Worker {
 std::unique_ptr<AnyWorker> worker(const Orders& orders) {
     if (orders.at("role") == "putter") return std::make_unique<Putter>(orders);
     if (orders.at("role") == "looker") return std::make_unique<Looker>(orders);
+    if (orders.at("role") == "appender") return std::make_unique<Appender>(orders);
+    if (orders.at("role") == "follower") return std::make_unique<Follower>(orders);
+    if (orders.at("role") == "consumer") return std::make_unique<ConsumingWorker>(orders);
     if (orders.at("role") == "publisher") return std::make_unique<PublishingWorker>(orders);
     if (orders.at("role") == "worker") return std::make_unique<JobWorker>(orders);
     if (orders.at("role") == "server") return std::make_unique<ServingWorker>(orders);

@@ -58,7 +58,11 @@ enum Phase : std::int64_t {
     copying,
     looking,
     walking,
-    sleeping
+    sleeping,
+    appending_one,
+    pushing,
+    syncing,
+    trimming
 };
 enum Kind : std::int64_t {
     taken = 1,
@@ -87,7 +91,12 @@ enum Kind : std::int64_t {
     changed,
     saw,
     walked,
-    slept
+    slept,
+    appending,
+    appended,
+    following,
+    read,
+    polled
 };
 
 inline std::int64_t now() {

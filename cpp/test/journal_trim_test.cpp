@@ -148,6 +148,24 @@ TEST_F(JournalTrims, a_reader_goes_over_five_rolls_while_a_trim_removes_what_it_
     EXPECT_GT(read, 0);
 }
 
+TEST_F(JournalTrims, a_reader_at_the_place_where_the_journal_begins_loses_nothing) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    JournalReader reader = journal.reader();
+    for (;;) {
+        append(writer, writer.number(), 1);
+        if (writer.position() > 2 * smallest) break;
+        read_all(reader);  // of the second segment: all messages, and not the padding behind them
+    }
+    EXPECT_EQ(reader.number(), writer.number() - 1);
+    while (writer.position() < 4 * smallest) append(writer, writer.number(), 1);
+    writer.sync();
+    journal.trim(JournalTrim::position(2 * smallest));
+    ASSERT_EQ(journal.stats().trimmed, 2 * smallest);
+    EXPECT_EQ(reader.number() + read_all(reader), writer.number());
+    EXPECT_EQ(reader.lost(), 0);
+}
+
 /// What a process has that could grow with a journal.
 struct Use {
     std::int64_t descriptors = 0;

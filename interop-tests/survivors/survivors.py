@@ -199,9 +199,9 @@ class Survivors:
         return points, before, after
 
     def round(self, *what):
-        """Does one round; again, at most twice, if the request ended before the point. A wait looks less often if the
-        machine is slow."""
-        for left in (2, 1, 0):
+        """Does one round; again, at most five times, if the request ended before the point. A wait looks less often if
+        the machine is slow."""
+        for left in reversed(range(6)):
             try:
                 return self.one_round(*what)
             except Fewer:

@@ -9,8 +9,11 @@ import time
 import numpy
 from worker import Worker
 from side import (
+    APPENDER,
     CALLER,
+    CONSUMER,
     COUNTERS,
+    FOLLOWER,
     KEPT,
     LOOKER,
     LOSSY,
@@ -36,7 +39,11 @@ PHASES = {
     "operator": OPERATOR,
     "putter": PUTTER,
     "looker": LOOKER,
+    "appender": APPENDER,
+    "follower": FOLLOWER,
+    "consumer": CONSUMER,
 }
+LAST = ("kept", "worker", "server", "looker", "follower", "consumer")  # roles that look once more after all others
 POOLED = 2  # started workers of each language that wait for orders
 WORKED = 200  # entries in its log after which a worker counts as one that has worked
 VACANT = 0.1  # seconds that a killed subscriber's role stays empty at most
@@ -285,13 +292,14 @@ class Round:
             worker.go_on()
         self.end_all("publisher")
         self.end_all("putter")
+        self.end_all("appender")
         self.end_all("operator")
         self.end_all("worker")  # their logs may be nearly full, so new workers empty the queues
         self.start_all("server")  # they answer the calls that are under way
         self.end_all("caller")
         self.end_all("server")
         for actor in self.actors:
-            while actor.role in ("kept", "worker", "server", "looker") and not actor.worker:
+            while actor.role in LAST and not actor.worker:
                 self.start(actor)
                 time.sleep(0.001)
         late = time.monotonic() + 10

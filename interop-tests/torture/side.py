@@ -74,9 +74,12 @@ class Kind(enum.IntEnum):
     SLEPT = 27  # key (-1: any), version before, result (-1: timed out), begin, end
     APPENDING = 28  # of a journal: id of the first message, how many, time before the call
     APPENDED = 29  # position of the first one (-1: not known), how many (0: refused), time after the call
-    FOLLOWING = 30  # number where the reader or consumer begins, lost so far, time after it was opened, time before
+    # number where the reader or consumer begins, lost so far, time after it was opened, time before, number that it
+    # asked for (-1: another beginning), 1: it begins behind the newest message, or 2: at a position, 1: it reads only
+    # what is durable
+    FOLLOWING = 30
     READ = 31  # number, id, position, lost so far, fault (below), time
-    POLLED = 32  # number behind what a poll that returned has consumed
+    POLLED = 32  # number behind what a poll that returned has consumed, lost so far
 
 
 class End(enum.IntEnum):

@@ -148,6 +148,16 @@ def thrown():
     return told
 
 
+def stray(noticed):
+    """Returns the story in which job 9 was published after the eviction, and has 1 attempt when it is first handed out.
+    The evicted worker, which learns of the loss at `noticed`, may have taken it."""
+    told = change("last", 18, job(9, 79, 1))
+    told["last"][22] = job(9, 85, 2)
+    told["producer"][9:11] = [acknowledged(8, 70), acknowledged(9, 78)]
+    told["heir"][-1][3] = noticed * MS
+    return told
+
+
 def left(*rows):
     """Returns the story in which job 1 has 1 attempt, and another worker has left before."""
     told = change("killed", 1, job(1, 22, 1), remove=3)
@@ -228,6 +238,10 @@ def run():
     right = verify_jobs(judge(stood_still(65, 70)))
     if right.failures or right.counts["handed out again"] != 5:
         failed.append(f"an evicted worker stood still, but: {dict(right.failures)} {right.counts}")
+    for noticed, rule in ((100, ""), (65, "attempts")):
+        found = verify_jobs(judge(stray(noticed))).failures
+        if list(found) != [rule] * bool(rule):
+            failed.append(f"an evicted worker took a job, and learned of the loss at {noticed} ms: {dict(found)}")
     told = change("killed", 3, remove=1)  # it closes, releases job 1, and is killed before it logs that
     told["heir"][3:5] = [job(1, 26, 1), done(27)]
     for phase, rule in ((Phase.leaving, ""), (Phase.fetching, "attempts")):
@@ -246,7 +260,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 13 + len(FAULTS) - len(failed), len(failed)
+    return 15 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 
 import numpy
 from side import Kind, Life
-from verify_journals import verify_journals
+from verify_journals import NEWEST, verify_journals
 
 MS = 1_000_000
 
@@ -23,18 +23,27 @@ def read(number, mark, position, time, lost=0, fault=0):
     return [Kind.READ, number, mark, position, lost, fault, time * MS]
 
 
-def following(number, time, lost=0):
-    return [Kind.FOLLOWING, number, lost, (time + 1) * MS, time * MS]
+def following(number, time, lost=0, wanted=-1, how=0):
+    return [Kind.FOLLOWING, number, lost, (time + 1) * MS, time * MS, wanted, how]
 
 
-def polled(number):
-    return [Kind.POLLED, number]
+def polled(number, lost=0):
+    return [Kind.POLLED, number, lost]
+
+
+def idle(begin, end):
+    return [Kind.IDLE, begin * MS, end * MS]
+
+
+def left(drained, time):
+    return [Kind.LEFT, 0, drained, 0, time * MS]
 
 
 def story():
     """`feed` appends 100, and 101 to 103 in a batch. `killed` is killed in the append of 200, which is there. `heir`
-    appends 300 and is refused 301. `tail` follows all of it; `old` begins at the first one and loses two; consumer
-    `ledger` is killed once, and gets numbers 1 and 2 again."""
+    appends 300 and is refused 301. `tail` follows all of it; `old` begins at the first one and loses two; `wants` asks
+    for number 3; `new` begins behind the newest message. Consumer `ledger` is killed once, and gets numbers 1 and 2
+    again."""
     return {
         "feed appender": [
             [Kind.SEATED, 0, 1, 2 * MS, 1 * MS],
@@ -56,7 +65,10 @@ def story():
             following(0, 1),
             *(read(n, m, 64 * (n + 1), 10 + n) for n, m in enumerate((100, 101, 102, 103, 200))),
             read(5, 300, 384, 20),
+            left(1, 30),
         ],
+        "wants follower": [following(3, 20, wanted=3), read(3, 103, 256, 22), read(4, 200, 320, 23)],
+        "new follower": [following(5, 12, how=NEWEST), idle(13, 14), read(5, 300, 384, 15), idle(15, 900)],
         "old follower": [following(0, 20), read(2, 102, 192, 22, lost=2), read(3, 103, 256, 23, lost=2)],
         "first consumer ledger": [
             following(0, 1),
@@ -84,6 +96,7 @@ def judge(told):
         entries = numpy.array([row + [0] * (8 - len(row)) for row in rows], dtype="i8")
         role = next(role for role in ("appender", "follower", "consumer") if role in name)
         life = Life(name, role, "none", 0, entries, ended=900 * MS)
+        life.final = name.startswith("tail")
         if name.startswith(("killed", "first")):
             life.killed, life.ended = 10 * MS, 11 * MS
         lives.append(life)
@@ -130,6 +143,17 @@ FAULTS = {
     "a consumer that lost": ("at least once", change("third", 0, following(5, 21, lost=1)), LEFT),
     "a number again behind a close": ("repeats", change("third", 0, following(4, 21)), LEFT),
     "a number again below the gate": ("repeats", change("second", 0, following(0, 12)), LEFT),
+    "a message again behind a loss": (
+        "repeats",
+        change("third", 0, following(5, 21, lost=1), read(5, 300, 384, 22, lost=1)),
+        LEFT,
+    ),
+    "two owners of a name": ("owners", change("third", 0, following(5, 17)), LEFT),
+    "another number than it asked for": ("exactly once", change("wants", 0, following(3, 20, wanted=2)), LEFT),
+    "a beginning too far behind": ("exactly once", change("new", 0, following(4, 16, how=NEWEST), remove=3), LEFT),
+    "a beginning too far ahead": ("exactly once", change("new", 0, following(6, 11, how=NEWEST), remove=3), LEFT),
+    "an end that is not read": ("exactly once", change("tail", 6), LEFT),
+    "a reader that sleeps on": ("waits", change("new", 1, idle(13, 300)), LEFT),
     "two owners": ("owners", change("heir", 0, [Kind.SEATED, 0, 3, 6 * MS, 5 * MS]), LEFT),
     "an append beside the owner": (
         "owners",
@@ -145,13 +169,19 @@ def run():
     right = verify_journals(judge(story()), left=LEFT, trimmed=(2, 192))
     if right.failures or right.counts["appended"] != 5 or right.counts["appended by the killed"] != 1:
         failed.append(f"nothing is wrong, but: {dict(right.failures)} {right.counts}")
-    for name, (rule, told, left) in FAULTS.items():
-        found = verify_journals(judge(told), left=left, trimmed=(2, 192)).failures
+    told = change("third", 0, following(5, 21, lost=2), read(5, 300, 384, 22, lost=2), polled(6, 2), remove=3)
+    told["second consumer ledger"][5:] = [polled(3), left(0, 20)]
+    del told["second consumer ledger"][3:5]
+    limited = verify_journals(judge(told), left=LEFT[1:], trimmed=(5, 384), limited=True).failures
+    if limited:
+        failed.append(f"a size limit took two messages of a consumer, but: {dict(limited)}")
+    for name, (rule, told, there) in FAULTS.items():
+        found = verify_journals(judge(told), left=there, trimmed=(2, 192)).failures
         if rule not in found:
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 1 + len(FAULTS) - len(failed), len(failed)
+    return 2 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

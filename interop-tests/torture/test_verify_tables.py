@@ -151,6 +151,12 @@ def run():
             told["look"][6] = saw(1, 12, 13, 23, 24)
         if ("undone" in verify_tables(judge(told)).failures) == good:
             failed.append(f"an old value within 1 ms of a grow: {good}")
+    for begin, good in ((25.5, True), (26.5, False)):  # the grow ends at 24.8
+        told = change("heir", 4, begun(Change.GROW, -1, 0, 24.2), changed(1, 24.8), begun(Change.REMOVE, 2, 0, 25))
+        told["heir"][7] = changed(1, 25.2)
+        told["look"].insert(8, saw(2, 21, 10, begin, begin + 0.2))
+        if ("undone" in verify_tables(judge(told)).failures) == good:
+            failed.append(f"a removed value {begin - 24.8:.1f} ms after a grow: {good}")
     closing = change("killed", 0, [Kind.SEATED, 0, 2, 15 * MS, 14 * MS], *story()["killed"])
     closing["feed"][-1] = [Kind.LEFT, 0, 0, 0, 14 * MS]
     closing["heir"][0:2] = [
@@ -169,7 +175,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 5 + len(FAULTS) - len(failed), len(failed)
+    return 7 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

@@ -176,6 +176,12 @@ def published_after(channel, key):
     return int(p.times[row - 1]) if row else p.begin
 
 
+def stray_until(eviction, slot, seats):
+    """Returns until when the evicted worker may have taken jobs. It leaves them in hand when it learns of the loss."""
+    evicted = [seat for seat in seats if seat.slot == slot and seat.how == "lost" and seat.begin < eviction.end]
+    return max([eviction.end, *(seat.noticed for seat in evicted if seat.noticed >= eviction.begin)])
+
+
 def check_published(channel, seats, evictions, capacity, verdict):
     """Checks that the published jobs, and no others, are done. Returns {key: hand-outs in the order of time}."""
     stories = collections.defaultdict(list)
@@ -203,7 +209,6 @@ def check_published(channel, seats, evictions, capacity, verdict):
     killed = [seat for seat in seats if seat.how == "killed"]
     dead = [End(death_of(seat), seat.life.ended) for seat in killed]
     strange = [End(seat.life.killed, seat.life.ended) for seat in killed if seat.life.phase in ANNOUNCING]
-    evicted = [e for found in evictions.values() for e in found]
     held = {
         e
         for seat in seats
@@ -211,6 +216,7 @@ def check_published(channel, seats, evictions, capacity, verdict):
         for e in evictions[seat.slot]
         if job.time <= e.begin and job.end >= e.end
     }
+    strays = {e: End(e.begin, stray_until(e, slot, seats)) for slot, found in evictions.items() for e in found}
     left = [
         End(seat.end, seat.end, (job.key[0], job.position), capacity // 8)
         for seat in seats
@@ -218,8 +224,8 @@ def check_published(channel, seats, evictions, capacity, verdict):
         if seat.how == "left"
     ]
     strangers = {
-        "first": Budget(dead + [End(e.begin, e.end) for e in evicted] + left),
-        "again": Budget(strange + [End(e.begin, e.end) for e in evicted if e not in held]),
+        "first": Budget(dead + list(strays.values()) + left),
+        "again": Budget(strange + [end for e, end in strays.items() if e not in held]),
     }
     finished = {
         key

@@ -3,16 +3,20 @@
 logs: what was appended and when, and what was read, with its number and position. Each message carries an id that no
 other one has, so each number belongs to one message, for all readers and at all times."""
 
+import bisect
 import dataclasses
 import itertools
 
 from side import TORN, Kind, Phase
 from verify import Verdict
+from verify_tables import overlap
 
 RULES = ("tear", "never appended", "agreement", "order", "lost", "exactly once", "at least once", "repeats", "owners")
-RULES += ("left over", "errors", "phases", "work")
+RULES += ("waits", "left over", "errors", "phases", "work")
 NEVER = 2**62
 SIZE = 64  # a message begins at a multiple
+LONGEST_WAIT = 250_000_000  # ns: two caps of 100 ms
+NEWEST, AT_POSITION = 1, 2  # of FOLLOWING
 
 
 @dataclasses.dataclass(eq=False)
@@ -37,10 +41,25 @@ class Session:
     name: str  # of a consumer
     number: int  # where it began
     lost: int  # at the beginning
-    opened: int  # before it was opened
+    asked: int  # the time before it was opened
+    opened: int  # the time after it
+    wanted: int  # the number that it asked for; -1: another beginning
+    how: int  # NEWEST, AT_POSITION, or 0
+    durable: bool
     reads: list = dataclasses.field(default_factory=list)  # (number, id, position, lost, time)
-    gate: int = -1  # the number before which a poll that returned has consumed
+    idle: list = dataclasses.field(default_factory=list)  # (next number, begin, end) in which it found nothing
+    gate: int = -1  # how many messages polls that returned have consumed, without those lost
     closed: int = 0  # the time before its close; 0: its process died, or was ended
+    drained: bool = False  # whether it has read all, after all appenders had ended
+
+    @property
+    def next(self):
+        return self.reads[-1][0] + 1 if self.reads else self.number
+
+    @property
+    def consumed(self):
+        """How many messages it has got, and its name before it."""
+        return self.next - (self.reads[-1][3] if self.reads else self.lost)
 
 
 def appended_by(life):
@@ -66,8 +85,9 @@ def sessions_of(life, verdict):
     found = []
     for kind, *row in life.entries.tolist():
         if kind == Kind.FOLLOWING:
-            number, lost, _, opened = row[:4]
-            found.append(Session(life, life.name.split(" ")[-1], number, lost, opened))
+            number, lost, opened, asked, wanted, how, durable = row
+            name = life.name.split(" ")[-1]
+            found.append(Session(life, name, number, lost, asked, opened, wanted, how, bool(durable)))
         elif kind == Kind.READ and found:
             number, mark, position, lost, fault, time, _ = row
             if fault == TORN:
@@ -76,9 +96,11 @@ def sessions_of(life, verdict):
                 found[-1].reads.append((number, mark, position, lost, time))
             verdict.work[life.language, life.role] += 1
         elif kind == Kind.POLLED and found:
-            found[-1].gate = row[0]
+            found[-1].gate = row[0] - row[1]
+        elif kind == Kind.IDLE and found:
+            found[-1].idle.append((found[-1].next, row[0], row[1]))
         elif kind == Kind.LEFT and found:
-            found[-1].closed = row[3]
+            found[-1].closed, found[-1].drained = row[3], bool(row[1])
     return found
 
 
@@ -126,55 +148,99 @@ def check_order(story, verdict):
         last = (number, position, mark)
 
 
-def check_all_there(appends, story, trimmed, verdict):
+def check_all_there(appends, story, trimmed, limited, verdict):
     """Checks that each message whose append returned was seen, or is there at the end. `trimmed`: as (number, position)
-    of the first one that is there."""
+    of the first one that is there. `limited`: what lies below may be in no log."""
     for one in appends:
         if not one.sure:
             continue
         verdict.work[one.life.language, one.life.role] += one.count
         for mark in range(one.first, one.first + one.count):
-            if mark not in story.by_id:
+            if mark not in story.by_id and not (limited and one.position < trimmed[1]):
                 verdict.fail("lost", one.life, f"id {mark}, appended at {one.position}, was never read")
     lowest, highest = min(story.numbers, default=0), max(story.numbers, default=-1)
-    missing = [n for n in range(lowest, highest + 1) if n not in story.numbers]
+    begin = max(lowest, trimmed[0]) if limited else lowest
+    missing = [n for n in range(begin, highest + 1) if n not in story.numbers]
     if missing:
         verdict.fail("lost", None, f"numbers {missing[:5]} are in no log and not there")
-    if lowest > 0 and trimmed[0] < lowest:
+    if lowest > 0 and (not limited or trimmed[0] < lowest):
         verdict.fail("lost", None, f"the numbers below {lowest} are in no log")
 
 
-def check_session(session, verdict):
-    """Checks that a reader gets each number exactly once, and counts as lost exactly what it does not get."""
+class Times:
+    """The numbers whose append has returned, in the order of time."""
+
+    def __init__(self, story):
+        self.sure = sorted((one.end, n) for n, (mark, _) in story.numbers.items() if (one := story.of[mark]).sure)
+        self.highest = list(itertools.accumulate((n for _, n in self.sure), max))
+        self.begun = sorted((story.of[mark].begin, n) for n, (mark, _) in story.numbers.items())
+        self.lowest = list(itertools.accumulate((n for _, n in reversed(self.begun)), min))[::-1]
+
+    def returned_before(self, time):
+        """Returns the highest number whose append had returned; -1: there is none."""
+        at = bisect.bisect_left(self.sure, (time, -1)) - 1
+        return self.highest[at] if at >= 0 else -1
+
+    def begun_after(self, time):
+        """Returns the lowest number whose append began later."""
+        at = bisect.bisect_right(self.begun, (time, NEVER))
+        return self.lowest[at] if at < len(self.lowest) else NEVER
+
+
+def check_session(session, times, end, verdict):
+    """Checks that a reader gets each number exactly once, and counts as lost exactly what it does not get. `end`: the
+    number behind all."""
     number, lost = session.number, session.lost
     for found, _, position, now_lost, _ in session.reads:
         expected = number + now_lost - lost
-        if found != expected:
+        if found != expected or now_lost < lost:
             text = f"number {found} at {position}, where {expected} is next ({now_lost - lost} are lost)"
             verdict.fail("exactly once", session.life, text)
         number, lost = found + 1, now_lost
+    # What was trimmed in front of a position cannot be counted.
+    known = session.how != AT_POSITION or session.number <= session.wanted
+    if session.wanted >= 0 and known and session.number - session.lost != session.wanted:
+        text = f"begins at number {session.number} with {session.lost} lost, and asked for {session.wanted}"
+        verdict.fail("exactly once", session.life, text)
+    before, after = times.returned_before(session.asked), times.begun_after(session.opened)
+    if session.how == NEWEST and not session.durable and not before < session.number <= after:
+        text = f"begins behind the newest message at number {session.number}; {before} was there, {after} was not"
+        verdict.fail("exactly once", session.life, text)
+    if session.drained and session.life.final and not session.durable and number != end:
+        verdict.fail("exactly once", session.life, f"found nothing behind number {number - 1} of {end}")
 
 
-def check_consumers(sessions, verdict):
+def check_waits(session, times, gaps, verdict):
+    """Checks that a reader that finds nothing has nothing to find."""
+    for number, begin, end in session.idle:
+        verdict.counts["waits"] += 1
+        late = end - LONGEST_WAIT - overlap(begin, end, gaps) - overlap(begin, end, session.life.stops)
+        if not session.durable and late > begin and times.returned_before(late) >= number:
+            text = f"waited {(end - begin) / 1e6:.0f} ms for number {number}, which had been there for too long"
+            verdict.fail("waits", session.life, text)
+
+
+def check_consumers(sessions, limited, verdict):
     """Checks that each name gets each number at least once, and one again only after a death, from its gate on."""
-    sessions.sort(key=lambda s: s.opened)
-    for name, of_name in itertools.groupby(sorted(sessions, key=lambda s: s.name), key=lambda s: s.name):
+    for name, of_name in itertools.groupby(sorted(sessions, key=lambda s: (s.name, s.opened)), key=lambda s: s.name):
         before = None
-        for session in sorted(of_name, key=lambda s: s.opened):
-            if session.lost or any(read[3] for read in session.reads):
+        for session in of_name:
+            if not limited and (session.lost or any(read[3] for read in session.reads)):
                 verdict.fail("at least once", session.life, f"{name} has lost messages, which no trim may take")
-            if before is None and session.number != 0:
+            if before is None and not limited and session.number != 0:
                 verdict.fail("at least once", session.life, f"{name} begins at number {session.number}")
             if before is not None:
-                end = before.reads[-1][0] + 1 if before.reads else before.number
-                text = f"{name} goes on at number {session.number}; {before.life.name} had consumed up to {end}"
-                if session.number > end:
+                end, begin = before.consumed, session.number - session.lost
+                text = f"{name} goes on behind {begin} messages; {before.life.name} had consumed {end}"
+                if begin > end:
                     verdict.fail("at least once", session.life, text)
-                elif session.number < end and before.closed:
+                elif begin < end and before.closed:
                     verdict.fail("repeats", session.life, f"{text}, and had closed")
-                elif session.number < before.gate:
+                elif begin < before.gate:
                     verdict.fail("repeats", session.life, f"{text}, and had stored its gate at {before.gate}")
-                verdict.counts["numbers again after a death"] += max(0, end - session.number)
+                verdict.counts["numbers again after a death"] += max(0, end - begin)
+                if session.opened < (before.closed or before.life.killed):
+                    verdict.fail("owners", session.life, f"has {name}, which {before.life.name} has")
             before = session
 
 
@@ -183,7 +249,7 @@ def check_owners(lives, appends, verdict):
     spans = []
     for life in lives:
         since = last = 0
-        for kind, a, b, c, d, *_ in life.entries.tolist():
+        for kind, _, _, c, d, *_ in life.entries.tolist():
             if kind == Kind.SEATED and life.role == "appender":
                 since = last = c
             elif kind == Kind.APPENDED:
@@ -197,16 +263,18 @@ def check_owners(lives, appends, verdict):
     for (_, end, one), (begin, _, other) in zip(spans, spans[1:]):
         if begin < end:
             verdict.fail("owners", other, f"has the slot since {begin}, which {one.name} had until {end}")
+    begins = [begin for begin, _, _ in spans]
     for one in appends:
-        for begin, end, life in spans:
-            if one.sure and life is not one.life and begin < one.begin and one.end < end:
-                verdict.fail("owners", one.life, f"appended id {one.first} while {life.name} had the slot")
+        at = bisect.bisect_left(begins, one.begin) - 1
+        if one.sure and at >= 0 and spans[at][2] is not one.life and one.end < spans[at][1]:
+            verdict.fail("owners", one.life, f"appended id {one.first} while {spans[at][2].name} had the slot")
     verdict.counts["held"] += len(spans)
 
 
-def verify_journals(lives, verdict=None, gaps=(), left=(), trimmed=(0, 0)):
-    """Returns the verdict on one journal's processes. `left`: (number, id, position, torn) of what the files have at the
-    end. `trimmed`: (number, position) where they begin."""
+def verify_journals(lives, verdict=None, gaps=(), left=(), trimmed=(0, 0), limited=False):
+    """Returns the verdict on one journal's processes. `gaps`: the times when the host took a core away. `left`:
+    (number, id, position, torn) of what the files have at the end. `trimmed`: (number, position) where they begin.
+    `limited`: whether the journal has a size limit, which takes also what consumers have not consumed."""
     verdict = verdict or Verdict()
     appends = [one for life in lives for one in appended_by(life)]
     sessions = [session for life in lives for session in sessions_of(life, verdict)]
@@ -214,7 +282,6 @@ def verify_journals(lives, verdict=None, gaps=(), left=(), trimmed=(0, 0)):
     for session in sessions:
         for number, mark, position, _, time in session.reads:
             story.tell(session.life, number, mark, position, time)
-        check_session(session, verdict)
     for number, mark, position, torn in left:
         if torn:
             verdict.fail("tear", None, f"number {number} at {position} is torn in the file")
@@ -222,12 +289,19 @@ def verify_journals(lives, verdict=None, gaps=(), left=(), trimmed=(0, 0)):
             story.tell(None, number, mark, position, NEVER)
     story.numbers = {number: one for number, one in story.numbers.items() if one[0] in story.of}
     check_order(story, verdict)
-    check_all_there(appends, story, trimmed, verdict)
-    check_consumers([s for s in sessions if s.life.role == "consumer"], verdict)
+    check_all_there(appends, story, trimmed, limited, verdict)
+    times, end = Times(story), max(story.numbers, default=-1) + 1
+    for session in sessions:
+        check_session(session, times, end, verdict)
+        check_waits(session, times, gaps, verdict)
+    check_consumers([s for s in sessions if s.life.role == "consumer"], limited, verdict)
     check_owners(lives, appends, verdict)
     verdict.counts["appended"] += sum(one.count for one in appends if one.sure)
     known = [one for one in appends if not one.sure and not one.refused and one.first in story.by_id]
     verdict.counts["appended by the killed"] += len(known)
     verdict.counts["read"] += sum(len(session.reads) for session in sessions)
+    verdict.counts["lost"] += sum(
+        (s.reads[-1][3] if s.reads else s.lost) for s in sessions if s.life.role == "follower"
+    )
     verdict.counts["trimmed"] += trimmed[0]
     return verdict

@@ -165,7 +165,8 @@ def check_order(changes, verdict):
 
 
 class Grows:
-    """When the table was made larger. A reader may read the old file for 1 ms longer (table.md 7)."""
+    """When the table was made larger. A reader may read the old file for 1 ms longer (table.md 7). What it finds there
+    was there when the table began to grow; it may have been removed since."""
 
     def __init__(self, changes):
         self.spans = sorted((c.begin, c.end + LOOKS) for c in changes if c.what == Change.GROW)
@@ -183,7 +184,7 @@ def check_key(key, story, grows, verdict):
     events = [(put.known, put.version, put.begin) for put in story.puts if put.known < NEVER]
     by_version = {put.version: put for put in story.puts}
     seen = [s for s in story.sights if s.number >= 0 and s.version and s.how != How.LEFT_SNAPSHOT]
-    events += [(s.end, s.version, s.begin) for s in seen]
+    events += [(s.end, s.version, grows.file_of(s.begin)) for s in seen]
     events.sort()
     at = floor = alive = 0
     sights = ((grows.file_of(s.begin), s) for s in story.sights if s.how != How.LEFT_SNAPSHOT)

@@ -198,6 +198,16 @@ static int next_message(JournalReader *self, journal_record *found)
     return 0;
 }
 
+void journal_begin_turn(JournalReader *self)
+{
+    begin_turn(self);
+}
+
+int journal_next(JournalReader *self, journal_record *found)
+{
+    return next_message(self, found);
+}
+
 /* The gate of a consumer (6) */
 
 /* Whether the pair proves the gate. */

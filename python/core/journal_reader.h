@@ -59,6 +59,10 @@ static inline bool journal_is_of_this_boot(const JournalReader *self)
 }
 /* Where reading may go now (3.3): behind this position there is nothing yet. */
 int64_t journal_read_limit(const JournalReader *self);
+/* Decide at the begin of a turn which spans are read cold. */
+void journal_begin_turn(JournalReader *self);
+/* Find the next message at or behind the cursor: 1 found, 0 none, -1 an exception. It may run Python code. */
+int journal_next(JournalReader *self, journal_record *found);
 /* Let go of the mapped segment. */
 void journal_unmap(JournalReader *self);
 PyObject *journal_take(JournalReader *self, PyObject *const *args, Py_ssize_t n, PyObject *names);

@@ -9,7 +9,7 @@
 
 PyTypeObject *journal_walk_type;
 
-#define MOST_SPANS 4096 /* in one call of `spans` */
+#define MOST_SPANS 64 /* in one call of `spans`: some MiB, behind which Python tells of the progress */
 
 static PyObject *walk_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -9,6 +9,7 @@
 #include "look.h"
 #include "lossy.h"
 #include "recorder.h"
+#include "replay.h"
 #include "sbe/sbe.h"
 #include "server.h"
 #include "subscriber.h"
@@ -156,6 +157,7 @@ static int execute(PyObject *module)
         make_journal_reader_type,
         make_journal_writer_type,
         make_recorder_type,
+        make_replay_type,
         make_flyweight_type,
         make_message_flyweight_type,
         make_field_type,

@@ -11,6 +11,7 @@ import flyring
 from flyring._core import crc32c
 from flyring_torture_calls import Caller, Server
 from flyring_torture_jobs import JobWorker
+from flyring_torture_journals import Appender, Consumer, Follower, create_journal
 from flyring_torture_publisher import Publisher
 from flyring_torture_tables import Looker, Putter, create_table
 from flyring_torture_worker import HEADER, NAP, AnyWorker, Kind, Phase, Worker, publisher_number
@@ -177,6 +178,8 @@ def main() -> int:
     orders = dict(word.split("=", 1) for word in line.split())
     if orders.get("kind") == "table":
         create_table(orders)
+    elif orders.get("kind") == "journal":
+        create_journal(orders)
     elif orders["role"] == "creator":
         create(orders)
     else:
@@ -188,6 +191,9 @@ def main() -> int:
             "operator": Operator,
             "putter": Putter,
             "looker": Looker,
+            "appender": Appender,
+            "follower": Follower,
+            "consumer": Consumer,
         }
         kinds.get(orders["role"], Reader)(orders).run()
     return 0

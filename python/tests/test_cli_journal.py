@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from flyring import Journal
 from flyring.cli import main
 from flyring.sbe import Schema, from_dict
 from journals import Folder, Z, made, payloads, read_all
-from recordings import Command, lines, stats
+from recordings import Command, lines, run, stats
 
 PRICES = Schema.load(SPEC / "sbe" / "prices.xml")
 INSTRUMENT = {"id": 42, "symbol": "FLYR", "exchange": "XLON", "currency": "EUR", "kind": "STOCK"}
@@ -108,6 +109,27 @@ def test_cat_prints_typed_and_raw_messages_with_times(capsys: pytest.CaptureFixt
     assert [one["number"] for one in lines("j", "--message", "Trade", "--count", 2)] == [0, 1]
     assert [one["number"] for one in lines("j", "--from", "1970-01-01T00:00:03", "--until", 5 * SECOND)] == [2, 3]
     assert [one["number"] for one in lines("j", "--from-number", 4, "--until-number", 5)] == [4]
+
+
+def test_damages_one_behind_the_other_are_all_told() -> None:
+    with made() as journal, journal.writer(helper=False) as writer:
+        positions = [writer.append(payload) for payload in payloads(6000)]
+        writer.sync()
+        path = journal.path
+    numbers = [next(n for n, at in enumerate(positions) if at > k * Z + 9999) for k in (1, 2, 4)]  # two are neighbours
+    for number in numbers:
+        Folder(path).flip(positions[number] + 20)
+    status, out, error = run("journal", "cat", "j")
+    found = [json.loads(line)["number"] for line in out.splitlines()]
+    told = [tuple(map(int, one)) for one in re.findall(r"DAMAGED from (\d+) to (\d+): (\d+) messages", error)]
+    assert status == 1
+    assert len(told) == 3
+    assert all(begin <= positions[number] < end for (begin, end, _), number in zip(told, numbers, strict=True))
+    gone = [at for at in positions if any(begin <= at < end for begin, end, _ in told)]
+    assert len(gone) == sum(messages for *_, messages in told) == 6000 - len(found)
+    status, out, _ = run("journal", "check", "j", "--json")
+    assert status == 1
+    assert [(one["from"], one["to"], one["messages"]) for one in json.loads(out)["damages"]] == told
 
 
 def test_cat_follows_a_live_journal() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import sys
 import threading
@@ -291,5 +292,13 @@ def test_a_damaged_recording_is_read_around_the_damage_and_it_is_told() -> None:
     missing = [one for one in every if one.position not in found]
     assert every[1500] in missing
     assert 0 < len(missing) < 1100
-    assert status == 0
-    assert "are damaged or were trimmed" in error
+    assert status == 1
+    (told,) = re.findall(r"DAMAGED from (\d+) to (\d+): (\d+) messages", error)
+    begin, end, messages = map(int, told)
+    assert (begin, end) == (begin // 64 * 64, end // 64 * 64)
+    assert begin <= min(one.at for one in missing)
+    assert max(one.at for one in missing) < end
+    assert messages - len(missing) in (0, 3)  # with a state: source, sender, state
+    status, out, _ = run("journal", "check", "day", "--json")
+    assert status == 1
+    assert json.loads(out)["damages"] == [{"from": begin, "to": end, "messages": messages}]

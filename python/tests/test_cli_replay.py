@@ -61,17 +61,19 @@ def test_the_pace_is_that_of_the_recording(day: Channel, arguments: list[str], l
         times = [one.time for one in recorded(journal) if isinstance(one, Recorded)]
     least = (times[-1] - times[0]) / 1e9 * least / GAP
     with day.subscriber(wait="spin") as subscriber:
+        started = time.monotonic()
         command = Command("replay", "day", *arguments)
         first = subscriber.take(20)
-        began = time.monotonic()
+        began = time.monotonic()  # later than the first message, if this process had to wait for a processor
         assert first is not None
         count = 1
         while count < 4 * COUNT:
             assert subscriber.take(20) is not None
             count += 1
-        took = time.monotonic() - began
+        ended = time.monotonic()
         assert command.end(None)[0] == 0
-    assert least * 0.9 <= took < most
+    assert least <= ended - started
+    assert ended - began < most
 
 
 def test_a_part_is_chosen_by_time_number_sender_and_type(day: Channel) -> None:

@@ -281,6 +281,23 @@ def test_reader_goes_over_five_rolls_while_a_trim_removes(journal: Journal) -> N
         assert behind.lost + len(seen) == writer.number and behind.lost and seen
 
 
+def test_reader_at_the_place_where_the_journal_begins_loses_nothing(journal: Journal) -> None:
+    with journal.writer(helper=False) as writer, journal.reader() as reader:
+        writer.append(bytes(1000))
+        while writer.position < 2 * Z:  # of the second segment: all messages, and not the padding behind them
+            reader.poll(lambda message: None)
+            writer.append(bytes(1000))
+        assert reader.number == writer.number - 1
+        while writer.position < 4 * Z:
+            writer.append(bytes(1000))
+        writer.sync()
+        journal.trim(position=2 * Z)
+        assert journal.stats().trimmed == 2 * Z
+        while reader.poll(lambda message: None):
+            pass
+        assert (reader.number, reader.lost) == (writer.number, 0)
+
+
 def use() -> tuple[int, int, int]:
     """Open descriptors, mappings of segments, and KiB of memory of this process."""
     status = Path("/proc/self/status").read_text()

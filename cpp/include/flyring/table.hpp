@@ -277,9 +277,10 @@ class Table {
         return counted([&] { return detail::snapshot_table(state_->to_read().reader, path); });
     }
     /// Copies the table into a larger file, which takes the name; keys keep their versions. Processes that have the
-    /// table open go on in the larger file, at their next read, wait or change. The old file's space is free when all
-    /// of them have done so. Waits for the writer's slot up to `timeout`. Throws InvalidArgument (capacity) if
-    /// `capacity` is below the present one, NoFreeSlot, NoSpace.
+    /// table open go on in the larger file, at their next read, wait or change. A C++ process keeps the old file, and
+    /// two descriptors of it, until it closes the table, because its threads may still read there: so multiply the
+    /// capacity, rather than add to it. Waits for the writer's slot up to `timeout`. Throws InvalidArgument (capacity)
+    /// if `capacity` is below the present one, NoFreeSlot, NoSpace.
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {

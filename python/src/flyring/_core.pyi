@@ -1052,6 +1052,43 @@ class JournalReader(Reader):
     def _epoch(self) -> int: ...
 
 @final
+class Replay:
+    """Publishes the messages of a recording (spec/journal.md 9). For ``flyring replay``."""
+
+    def __new__(
+        cls,
+        reader: JournalReader,
+        types: tuple[int, ...],
+        end: int,
+        until_time: int,
+        until_number: int,
+        speed: float,
+        /,
+    ) -> Self: ...
+    def route(self, source: int, ring: int, publisher: Publisher | None, /) -> None:
+        """Messages of this ring go there. None: they are not chosen."""
+
+    def forget_routes(self) -> None: ...
+    def step(self, limit: int, /) -> int:
+        """Passes up to ``limit`` messages, and publishes those that are chosen. Returns why it ended (replay.c)."""
+
+    @property
+    def published(self) -> int:
+        """How many messages were published."""
+
+    @property
+    def late(self) -> int:
+        """How many of them were published over a millisecond late."""
+
+    @property
+    def latest(self) -> int:
+        """The most that one was late, in ns."""
+
+    @property
+    def due(self) -> int:
+        """When the message is due that was not, in ns of CLOCK_MONOTONIC."""
+
+@final
 class Recorder:
     """Moves the messages of one channel into a recording (spec/journal.md 9). For ``flyring record``."""
 

@@ -307,19 +307,25 @@ class JournalReader(_core.JournalReader, AsyncReader):
         found = next_check(files, walk, self.position, limit)
         self._walk.forget()
         if found is None:
+            end = min(limit, files.published)
             if self._skip:  # waits for a check
+                self._skipped(end, -1)
                 self._wait_beyond(limit)
                 return False
-            raise DamagedError(files.path, self.position, min(limit, files.published), -1)
+            raise DamagedError(files.path, self.position, end, -1)
         position, count = found
         if not self._skip:
             raise DamagedError(files.path, self.position, position, count - self.number)
         lost = max(0, count - self.number)
+        self._skipped(position, lost)
         behind = position + UNIT
         self._place(behind, count, behind, count, False)
         self._lose(lost)
         self._store()
         return True
+
+    def _skipped(self, end: int, messages: int) -> None:
+        """For the commands, which tell of what they skip: from the cursor up to ``end`` (-1: not known how many)."""
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"at {self.position}"

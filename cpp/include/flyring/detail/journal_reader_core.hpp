@@ -422,7 +422,8 @@ class JournalReaderCore : public JournalMember {
     /// cursor is behind it.
     bool look_for_cut() {
         const std::int64_t trimmed = beginning(file_);  // loaded after the segment was not found
-        if (cursor_ < trimmed) return skip_trimmed();
+        // At `trimmed`: the span that ended there is gone, and nothing of it is missing.
+        if (cursor_ < trimmed || (cursor_ == trimmed && span_ < trimmed)) return skip_trimmed();
         if (file_.is_unlinked()) throw NoSuchChannel(file_.path);
         const JournalHeader& header = file_.header;
         std::int64_t segment = header.segment_of(cursor_);
@@ -447,7 +448,7 @@ class JournalReaderCore : public JournalMember {
     /// Goes on at `trimmed`, and counts what lies between as lost.
     bool skip_trimmed() {
         const JournalCursor at = JournalSeek(file_, durable_, skip_).oldest();
-        if (at.position <= cursor_) return false;
+        if (at.position < cursor_) return false;
         const std::int64_t gone = at.number - number_;
         set_cursor({at.position, at.number, at.span, at.span_count, std::max<std::int64_t>(gone, 0)});
         note_lost();

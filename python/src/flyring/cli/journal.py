@@ -17,8 +17,9 @@ from ..journal import Journal
 from ..journal_recover import walk_proven
 from ..journal_seek import JournalStart
 from . import journal_copy, journal_show
-from .journal_export import add_arguments as add_export
-from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, start_of, time_of, within
+from .journal_ahead import ReadAhead
+from .journal_damage import Damages
+from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, own_messages, time_of
 from .report import print_json, printable, size_text
 
 
@@ -44,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     with_json(verb("info", "show what a journal holds: segments, writer, consumers, what is not synced",
                    journal_show.info))  # fmt: skip
     with_json(verb("check", "prove every record by its check; status 1 if one is damaged", check))
-    one = verb("cat", "print messages as JSON lines; status 1 if one is damaged or was not decoded", cat)
+    one = verb("cat", "print messages as JSON lines; status 1 if some are damaged or were not decoded", cat)
     add_range(one)
     add_choice(one)
     one.add_argument("--count", metavar="N", type=int, help="end after N lines")
@@ -57,7 +58,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     kind.add_argument("--size", metavar="BYTES", type=int, help="until this many bytes are left")
     one = with_json(verb("copy", "copy a journal, also a live one up to its last check", journal_copy.copy))
     one.add_argument("path", metavar="PATH", help="the copy: a name, or a path")
-    add_export(verb)
+    mcap = verb("mcap", "export to MCAP: decoded JSON with its JSON schema", to_mcap)
+    parquet = verb("parquet", "export messages of one type with fields of fixed size to Parquet", to_parquet)
+    for one in (mcap, parquet):
+        one.add_argument("file", metavar="FILE", help="is made, or replaced when it is whole")
+        with_json(one)
+        add_range(one)
+        add_choice(one)
+    mcap.add_argument("--raw", action="store_true", help="keep the SBE messages as they are, with their SBE schema")
 
 
 def journal(options: argparse.Namespace) -> int:
@@ -72,7 +80,6 @@ def opened(name: str) -> Journal:
 
 def check(options: argparse.Namespace) -> int:
     """Proves everything up to the end. Each damage is one line."""
-    damages: list[dict[str, Any]] = []
     messages = 0
 
     def count(_: JournalMessage) -> None:
@@ -80,41 +87,33 @@ def check(options: argparse.Namespace) -> int:
         messages += 1
 
     with opened(options.name) as one:
+        damages = Damages(one.path, tell=False)
         end = one.stats().published
         begin, start, cuts = one._files.trimmed, None, 0
         if one._files.is_of_this_boot():
-            with suppress(FlyringError):  # what cannot begin is told by the reader
-                walked = walk_proven(one._files, start=begin)
+            # What cannot begin is told by the reader.
+            with suppress(FlyringError), ReadAhead(one._files, begin, end) as ahead:
+                walked = walk_proven(one._files, ahead.progress, begin)
                 start, messages, cuts = walked.end, walked.count - walked.begun, walked.cuts
         # The walk is that of the core. A reader tells of the rest: damages, and what has no check yet.
-        reader = one.reader("oldest" if start is None else JournalStart.at_position(start))
-        while reader.position < end:
-            try:
-                if reader.poll(count, 1 << 20) == 0:
-                    break
-            except DamagedError as error:
-                damages.append({"from": error.from_, "to": error.to, "messages": error.messages})
-                if error.messages < 0:
-                    break
-                reader._skip = True  # over this one
-                reader.poll(count, 1)
-                reader._skip = False
-        checked, cuts = reader.position - begin, cuts + reader.cuts
+        with damages.reader(one, "oldest" if start is None else JournalStart.at_position(start)) as reader:
+            while reader.position < end and reader.poll(count, 1 << 20):
+                pass
+            checked, cuts = reader.position - begin, cuts + reader.cuts
         path = one.path
+    status = 1 if damages.found else 0
     if options.json:
         print_json({"path": path, "from": begin, "to": begin + checked, "messages": messages, "cuts": cuts,
-                    "damages": damages})  # fmt: skip
-        return 1 if damages else 0
+                    "damages": [damage.json() for damage in damages.found]})  # fmt: skip
+        return status
     print(printable(path))
     print(f"  {messages} messages, {size_text(checked)} from position {begin}")
-    for one_damage in damages:
-        lost = one_damage["messages"]
-        print(f"  DAMAGED from {one_damage['from']} to {one_damage['to']}: "
-              f"{lost if lost >= 0 else 'an unknown number of'} messages")  # fmt: skip
+    for damage in damages.found:
+        print(f"  {damage}")
     if cuts:
         print(f"  {cuts} times a power loss or a failed sync took the end: what follows it is whole")
-    print("  damaged" if damages else "  every check is right")
-    return 1 if damages else 0
+    print("  damaged" if damages.found else "  every check is right")
+    return status
 
 
 def cat(options: argparse.Namespace) -> int:
@@ -124,10 +123,11 @@ def cat(options: argparse.Namespace) -> int:
     if left is not None and left < 1:
         raise InvalidArgumentError("count", f"{left} must be 1 or more")
     with opened(options.name) as one:
+        damages = Damages(one.path)
         lines = recorded_lines if one.header.content == layout.JOURNAL_CONTENT_RECORDING else own_lines
-        damaged = False
+        unreadable = False
         try:
-            for line in lines(one, options, choice, texts):
+            for line in lines(one, options, choice, texts, damages):
                 print(json.dumps(line), flush=options.follow)
                 if left is not None:
                     left -= 1
@@ -136,36 +136,38 @@ def cat(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             if not options.follow:
                 raise
-        except DamagedError as error:
-            damaged = True
-            sys.stdout.flush()
-            print(f"flyring: {printable(str(error))}", file=sys.stderr)
+        except DamagedError as error:  # of the place where it was to begin
+            unreadable = True
+            damages.say(str(error))
     if texts.not_decoded:
         print(f"flyring: not decoded: {texts.not_decoded} messages", file=sys.stderr)
-    return 1 if damaged or texts.not_decoded else 0
+    return 1 if damages or unreadable or texts.not_decoded else 0
 
 
-def recorded_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts) -> Any:
-    for item in chosen(one, options, choice):
+def recorded_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts, damages: Damages) -> Any:
+    for item in chosen(one, options, choice, damages):
         yield line_of(item, texts)
 
 
-def own_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts) -> Any:
+def own_lines(one: Journal, options: argparse.Namespace, choice: Choice, texts: Texts, damages: Damages) -> Any:
     schema = texts.schema_of((one.schema or "").encode("utf-8"))
-    end = None if options.follow else one.stats().published
-    with one.reader(start_of(options) or "oldest") as reader:
-        while end is None or reader.position < end:
-            message = reader.take(0.5 if options.follow else 0)
-            if message is None:
-                if options.follow:
-                    continue
-                return
-            if (end is not None and message.position >= end) or not within(options, message.time, message.number):
-                return
-            payload = bytes(message)
-            content = texts.content(payload, message.type, schema)
-            if choice.message(message.type, payload, schema, content):
-                yield {"time": iso(message.time), "position": message.position, "number": message.number, **content}
+    for message in own_messages(one, options, damages):
+        payload = bytes(message)
+        content = texts.content(payload, message.type, schema)
+        if choice.message(message.type, payload, schema, content):
+            yield {"time": iso(message.time), "position": message.position, "number": message.number, **content}
+
+
+def to_mcap(options: argparse.Namespace) -> int:
+    from . import journal_export
+
+    return journal_export.to_mcap(options)
+
+
+def to_parquet(options: argparse.Namespace) -> int:
+    from . import journal_export
+
+    return journal_export.to_parquet(options)
 
 
 def trim(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from .. import layout
 from ..errors import InvalidArgumentError
 from ..journal import Journal
 from ..sbe import Schema
-from .journal_lines import Choice, Texts, add_choice, add_range, chosen, payload_of, start_of, within
+from .journal_damage import Damages
+from .journal_lines import Choice, Texts, chosen, own_messages, payload_of
 from .json_schema import schema_of_message
 from .recording import Lost
 from .report import print_json, printable, size_text
@@ -36,24 +37,10 @@ class Item(NamedTuple):
     where: dict[str, Any]
 
 
-def add_arguments(verb: Callable[..., Any]) -> None:
-    one = verb("mcap", "export to MCAP: decoded JSON with its JSON schema", to_mcap)
-    one.add_argument("file", metavar="FILE", help="is made, or replaced when it is whole")
-    one.add_argument("--raw", action="store_true", help="keep the SBE messages as they are, with their SBE schema")
-    one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    add_range(one)
-    add_choice(one)
-    one = verb("parquet", "export messages of one type with fields of fixed size to Parquet", to_parquet)
-    one.add_argument("file", metavar="FILE", help="is made, or replaced when it is whole")
-    one.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    add_range(one)
-    add_choice(one)
-
-
-def items(one: Journal, options: argparse.Namespace, texts: Texts) -> Iterator[Item]:
+def items(one: Journal, options: argparse.Namespace, texts: Texts, damages: Damages) -> Iterator[Item]:
     choice = Choice(options, texts)
     if one.header.content == layout.JOURNAL_CONTENT_RECORDING:
-        for item in chosen(one, options, choice):
+        for item in chosen(one, options, choice, damages):
             if not isinstance(item, Lost):
                 where = {"ring": item.ring, "sender": item.sender, "position": item.position, "number": item.count}
                 schema = texts.schema_of(item.source.schema)
@@ -61,15 +48,11 @@ def items(one: Journal, options: argparse.Namespace, texts: Texts) -> Iterator[I
         return
     schema = texts.schema_of((one.schema or "").encode("utf-8"))
     title = os.path.basename(one.path).removesuffix(".journal")
-    end = one.stats().published
-    with one.reader(start_of(options) or "oldest") as reader:
-        while reader.position < end and (message := reader.take(0)) is not None:
-            if message.position >= end or not within(options, message.time, message.number):
-                return
-            payload = bytes(message)
-            if choice.message(message.type, payload, schema):
-                where = {"position": message.position, "number": message.number}
-                yield Item(title, schema, message.time, message.type, payload, where)
+    for message in own_messages(one, options, damages):
+        payload = bytes(message)
+        if choice.message(message.type, payload, schema):
+            where = {"position": message.position, "number": message.number}
+            yield Item(title, schema, message.time, message.type, payload, where)
 
 
 @contextmanager
@@ -84,15 +67,16 @@ def opened(options: argparse.Namespace) -> Iterator[tuple[Journal, str]]:
                 os.unlink(hidden)
 
 
-def told(options: argparse.Namespace, messages: int, texts: Texts) -> int:
+def told(options: argparse.Namespace, messages: int, texts: Texts, damages: Damages) -> int:
     size = os.stat(options.file).st_size
     if options.json:
-        print_json({"path": options.file, "messages": messages, "bytes": size, "not_decoded": texts.not_decoded})
+        print_json({"path": options.file, "messages": messages, "bytes": size, "not_decoded": texts.not_decoded,
+                    "damages": [damage.json() for damage in damages.found]})  # fmt: skip
     else:
         print(f"{printable(options.file)}: {messages} messages, {size_text(size)}")
         if texts.not_decoded:
             print(f"not decoded: {texts.not_decoded} messages")
-    return 1 if texts.not_decoded else 0
+    return 1 if texts.not_decoded or damages else 0
 
 
 def safe(value: Any) -> Any:
@@ -114,10 +98,11 @@ def to_mcap(options: argparse.Namespace) -> int:
     texts = Texts()
     channels: dict[tuple[str, int | str], int] = {}
     with opened(options) as (one, hidden), open(hidden, "wb") as file:
+        damages = Damages(one.path)
         writer = Writer(file)
         writer.start(profile="", library="flyring")
         messages = latest = 0
-        for item in items(one, options, texts):
+        for item in items(one, options, texts, damages):
             latest = max(latest, item.time)  # viewers want log times that do not go back
             if options.raw:
                 content: dict[str, Any] = {}
@@ -134,7 +119,7 @@ def to_mcap(options: argparse.Namespace) -> int:
         writer.finish()  # type: ignore[no-untyped-call]
         file.flush()
         os.replace(hidden, options.file)
-    return told(options, messages, texts)
+    return told(options, messages, texts, damages)
 
 
 def register(writer: Any, item: Item, content: dict[str, Any], raw: bool) -> int:
@@ -171,7 +156,8 @@ def to_parquet(options: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     messages = 0
     with opened(options) as (one, hidden):
-        for item in items(one, options, texts):
+        damages = Damages(one.path)
+        for item in items(one, options, texts, damages):
             if chosen_type is None:
                 chosen_type = item.schema, item.type
                 table_schema = columns(pyarrow, item)
@@ -194,7 +180,7 @@ def to_parquet(options: argparse.Namespace) -> int:
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=table_schema))
         writer.close()
         os.replace(hidden, options.file)
-    return told(options, messages, texts)
+    return told(options, messages, texts, damages)
 
 
 def flat(body: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,17 +7,20 @@ import argparse
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import layout
+from .._core import JournalMessage
 from ..errors import BadMessageError, InvalidArgumentError
 from ..journal import Journal
 from ..journal_seek import JournalStart
-from ..sbe import Schema, to_dict
-from ..sbe.errors import SbeError, SchemaError
-from .lines import printable_text
-from .recording import Lost, Recorded, recorded
-from .where import Where
+from .journal_damage import Damages
+from .recording import LOOK, Lost, Recorded, Source, recorded
+from .report import printable_text
+
+if TYPE_CHECKING:
+    from ..sbe import Schema
+    from .where import Where
 
 Json = dict[str, Any]
 
@@ -89,6 +92,8 @@ class Texts:
 
     def schema_of(self, text: bytes) -> Schema | None:
         if text not in self.schemas:
+            from ..sbe import Schema, SchemaError  # most of the imports of a command, and many journals have no schema
+
             try:
                 self.schemas[text] = Schema.parse(text.decode("utf-8", "replace")) if text else None
             except SchemaError:
@@ -98,6 +103,8 @@ class Texts:
     def content(self, payload: bytes, kind: int, schema: Schema | None) -> Json:
         """{"message", "body"}, or {"type", "text" or "data"}."""
         if schema is not None:
+            from ..sbe import SbeError, to_dict
+
             for message in schema.messages.values():
                 if kind == message.TEMPLATE_ID:
                     try:
@@ -128,12 +135,17 @@ class Choice:
         return bool(self.options.message or self.options.where)
 
     def source(self, item: Recorded | Lost) -> bool:
+        return self.ring(item.source, item.ring)
+
+    def ring(self, source: Source, ring: int) -> bool:
         given = self.options
-        return (not given.channel or item.source.name in given.channel) and given.ring in (None, item.ring)
+        return (not given.channel or source.name in given.channel) and given.ring in (None, ring)
+
+    def sender(self, name: str) -> bool:
+        return not self.options.sender or name in self.options.sender
 
     def recorded(self, item: Recorded, content: Json | None = None) -> bool:
-        given = self.options
-        if not self.source(item) or (given.sender and item.sender not in given.sender):
+        if not self.source(item) or not self.sender(item.sender):
             return False
         schema = self.texts.schema_of(item.source.schema)
         return self.message(item.type, payload_of(item), schema, content)
@@ -148,6 +160,8 @@ class Choice:
         if "message" not in found or (given.message and found["message"] not in given.message) or schema is None:
             return False
         if schema not in self.wheres:
+            from .where import Where
+
             self.wheres[schema] = [Where(clause, schema.model) for clause in given.where]
         return all(where.matches(found["message"], found["body"]) for where in self.wheres[schema])
 
@@ -159,9 +173,28 @@ def within(options: argparse.Namespace, time: int, number: int) -> bool:
     )
 
 
-def chosen(journal: Journal, options: argparse.Namespace, choice: Choice) -> Iterator[Recorded | Lost]:
+def own_messages(journal: Journal, options: argparse.Namespace, damages: Damages) -> Iterator[JournalMessage]:
+    """The messages of a journal in the chosen part."""
+    follow = getattr(options, "follow", False)
+    end = None if follow else journal.stats().published
+    with damages.reader(journal, start_of(options) or "oldest") as reader:
+        while end is None or reader.position < end:
+            message = reader.take(LOOK if follow else 0)
+            if message is None:
+                if follow:
+                    continue
+                break
+            if (end is not None and message.position >= end) or not within(options, message.time, message.number):
+                break
+            yield message
+        damages.end(reader)
+
+
+def chosen(
+    journal: Journal, options: argparse.Namespace, choice: Choice, damages: Damages
+) -> Iterator[Recorded | Lost]:
     """What a recording holds in the chosen part. Stops at the first message behind it."""
-    for item in recorded(journal, start_of(options), getattr(options, "follow", False)):
+    for item in recorded(journal, start_of(options), getattr(options, "follow", False), damages):
         number = item.count if isinstance(item, Recorded) else -1
         if not within(options, item.time, number):
             return

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from .. import Message
 from ..sbe import Schema, from_dict
 from ..sbe.errors import SbeError
+from .report import printable_text
 
 Json = dict[str, Any]
 
@@ -22,15 +23,6 @@ def raw_line(message: Message) -> Json:
     text = printable_text(payload)
     content = {"data": payload.hex()} if text is None else {"text": text}
     return _where(message) | {"type": message.type} | content
-
-
-def printable_text(payload: bytes) -> str | None:
-    """Returns the payload as text, or None if it is not printable UTF-8."""
-    try:
-        text = payload.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    return text if all(c.isprintable() or c in "\t\n\r" for c in text) else None
 
 
 def _where(message: Message) -> Json:

@@ -5,7 +5,6 @@ core/recorder.h has the same types and offsets."""
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -15,7 +14,7 @@ from .._core import JournalMessage
 from ..errors import InvalidArgumentError
 from ..journal import Journal
 from ..journal_seek import JournalStart
-from .report import printable
+from .journal_damage import Damages
 
 SOURCE, MESSAGE, SENDER, LOSS, STATE = 1, 2, 3, 4, 5
 KINDS = {
@@ -167,6 +166,12 @@ class Decoder:
         return None
 
 
+def source_and_ring(payload: bytes) -> tuple[int, int]:
+    """Of a message."""
+    source, ring, *_ = _MESSAGE.unpack_from(payload)
+    return source, ring
+
+
 def state_record(begin: int) -> bytes:
     return _STATE.pack(begin)
 
@@ -217,10 +222,14 @@ def state_before(journal: Journal, number: int, position: int) -> Decoder:
         back *= 8
 
 
-def recorded(journal: Journal, start: JournalStart | None = None, follow: bool = False) -> Iterator[Recorded | Lost]:
-    """Yields what a recording holds, from a place on up to its end. ``follow``: and then what comes."""
+def recorded(
+    journal: Journal, start: JournalStart | None = None, follow: bool = False, damages: Damages | None = None
+) -> Iterator[Recorded | Lost]:
+    """Yields what a recording holds, from a place on up to its end. ``follow``: and then what comes. ``damages``: gets
+    what is missing."""
     decoder = Decoder()
-    with journal.reader(start or "oldest", skip_damaged=True) as reader:
+    damages = Damages(journal.path) if damages is None else damages
+    with damages.reader(journal, start or "oldest") as reader:
         if start is not None:
             decoder = state_before(journal, reader.number, reader.position)
         end = 2**63 if follow else journal.stats().published
@@ -233,6 +242,4 @@ def recorded(journal: Journal, start: JournalStart | None = None, follow: bool =
         while reader.position < end and (reader.poll(each, 1024, timeout=LOOK if follow else 0) or follow):
             yield from items
             items.clear()
-        if missing := reader.lost + decoder.unknown:
-            text = f"{missing} messages of {journal.path} are damaged or were trimmed meanwhile: flyring journal check"
-            print(f"flyring: {printable(text)}", file=sys.stderr, flush=True)
+        damages.end(reader, decoder.unknown)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring replay``: publishes the messages of a recording again (spec/journal.md 9)."""
+"""``flyring replay``: publishes the messages of a recording again (spec/journal.md 9). They move in the C core."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ import sys
 import time
 
 from .. import Channel, Publisher
+from .._core import Replay
 from ..errors import InvalidArgumentError
 from ..journal import Journal
-from .journal_lines import Choice, Texts, add_choice, add_range, chosen
+from ..journal_reader import JournalReader
+from .journal_damage import Damages
+from .journal_lines import Choice, Texts, add_choice, add_range, chosen, start_of, within
 from .record import duration, stopping
-from .recording import Lost, Recorded, check_content
+from .recording import (
+    SENDER,
+    SOURCE,
+    Decoder,
+    Lost,
+    Recorded,
+    Source,
+    check_content,
+    source_and_ring,
+    state_before,
+)
 from .report import printable
 
 LATE = 1_000_000  # ns: a message that is published later than this after its time is late
 SPIN = 200_000  # ns: the last part of a wait, without sleep
+TURN = 65536  # messages: between two looks at the clock for the progress
+NEVER = 2**63 - 1
+LIMIT, NOTHING, END, OTHER, ROUTE, DUE, BLOCKED = range(7)  # why a step of the core ended (core/replay.c)
 LOOK = 1.0  # s
 
 
@@ -43,7 +59,7 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Runs the command. Returns status 1 if messages could not be published."""
+    """Runs the command. Returns status 1 if messages of the recording are damaged."""
     if options.speed <= 0:
         raise InvalidArgumentError("speed", f"{options.speed} must be above 0")
     if options.loop < 0:
@@ -55,18 +71,19 @@ def replay(options: argparse.Namespace) -> int:
             player.run()
         finally:
             player.close()
-        return 1 if player.refused else 0
+        return 1 if player.damages else 0
 
 
 class Player:
     def __init__(self, journal: Journal, options: argparse.Namespace, stop: list[int]) -> None:
         self.journal, self.options, self.stop = journal, options, stop
-        self.texts = Texts()
+        self.texts, self.damages = Texts(), Damages(journal.path)
         self.choice = Choice(options, self.texts)
         self.names, self.one = names_of(options.to_names)
         self.channels: dict[str, Channel] = {}
         self.publishers: dict[tuple[str, int, str], Publisher] = {}
-        self.published = self.late = self.latest = self.refused = self.lost = 0
+        self.published = self.late = self.latest = self.lost = 0
+        self.core: Replay | None = None
         self.began = self.shown = time.monotonic()
         self.terminal = sys.stderr.isatty()
 
@@ -79,15 +96,79 @@ class Player:
                 return
 
     def once(self) -> None:
+        if self.options.step or self.choice.reads_content:
+            self.once_one_by_one()
+            return
+        given = self.options
+        with self.damages.reader(self.journal, start_of(given) or "oldest") as reader:
+            decoder = state_before(self.journal, reader.number, reader.position) if start_of(given) else Decoder()
+            end = self.journal.stats().published
+            until_time = NEVER if given.to_time is None else given.to_time
+            until_number = NEVER if given.to_number is None else given.to_number
+            speed = 0.0 if given.fast else given.speed
+            core = self.core = Replay(reader, tuple(given.type), end, until_time, until_number, speed)
+            while not self.stop:
+                why = core.step(TURN)
+                self.progress()
+                if why in (NOTHING, END):
+                    break
+                if why == OTHER and not self.pass_other(reader, decoder, core):
+                    break
+                if why == ROUTE:
+                    self.add_route(reader, decoder, core)
+                elif why == DUE:
+                    self.sleep_until(core.due)
+            self.damages.end(reader, decoder.unknown)
+            self.core = None
+            self.published += core.published
+            self.late += core.late
+            self.latest = max(self.latest, core.latest)
+
+    def pass_other(self, reader: JournalReader, decoder: Decoder, core: Replay) -> bool:
+        """Passes a record that is no message. False: it lies behind the chosen part."""
+        message = reader.take(0)
+        assert message is not None
+        item = decoder.feed(message)
+        if message.type in (SOURCE, SENDER):
+            core.forget_routes()
+        if isinstance(item, Lost):
+            if not within(self.options, item.time, -1):
+                return False
+            self.lost += item.messages if self.choice.source(item) else 0
+        return True
+
+    def add_route(self, reader: JournalReader, decoder: Decoder, core: Replay) -> None:
+        """Finds where messages of a ring go, of which the next message is the first."""
+        message = reader._peek()
+        assert message is not None
+        number, ring = source_and_ring(bytes(message))
+        source = decoder.sources.get(number)
+        if source is None:  # its record is damaged
+            reader.take(0)
+            decoder.feed(message)
+            return
+        state = decoder.rings.get((number, ring))
+        sender = "" if state is None else state.sender
+        chosen = self.choice.ring(source, ring) and self.choice.sender(sender)
+        core.route(number, ring, self.publisher_of(source, ring, sender) if chosen else None)
+
+    def sleep_until(self, due: int) -> None:
+        """Sleeps most of the time until then. The core looks at the clock again."""
+        left = due - time.monotonic_ns()
+        if left > SPIN:
+            time.sleep(min((left - SPIN) / 1e9, 0.1))
+
+    def once_one_by_one(self) -> None:
+        """The same for a choice by content, and in steps."""
         first: int | None = None
         begun = 0
-        for item in chosen(self.journal, self.options, self.choice):
+        for item in chosen(self.journal, self.options, self.choice, self.damages):
             if self.stop:
                 return
             if isinstance(item, Lost):
                 self.lost += item.messages
                 continue
-            publisher = self.publisher_of(item)
+            publisher = self.publisher_of(item.source, item.ring, item.sender)
             if self.options.step:
                 if not sys.stdin.readline():
                     self.stop.append(0)
@@ -108,8 +189,7 @@ class Player:
                     self.latest = max(self.latest, -left)
                 return
             self.progress()
-            if left > SPIN:
-                time.sleep(min((left - SPIN) / 1e9, 0.1))
+            self.sleep_until(due)
 
     def publish(self, publisher: Publisher, item: Recorded) -> None:
         while publisher.offer(item.payload, item.type) is None:
@@ -121,10 +201,10 @@ class Player:
         if self.published & 1023 == 0:
             self.progress()
 
-    def publisher_of(self, item: Recorded) -> Publisher:
+    def publisher_of(self, source: Source, ring: int, sender: str) -> Publisher:
         """One publisher for each sender that was recorded, with its name."""
-        title = self.names.get(item.source.name) or self.one or item.source.name
-        key = (title, item.ring, item.sender) if title != self.one else (title, 0, "replay")
+        title = self.names.get(source.name) or self.one or source.name
+        key = (title, ring, sender) if title != self.one else (title, 0, "replay")
         publisher = self.publishers.get(key)
         if publisher is None:
             channel = self.channels.get(title)
@@ -151,10 +231,12 @@ class Player:
         if self.options.quiet or (not last and now - self.shown < LOOK):
             return
         self.shown = now
-        rate = self.published / max(now - self.began, 1e-9)
-        text = f"{self.published} messages, {rate:.0f}/s"
-        if self.late:
-            text += f"; {self.late} late, at most {self.latest / 1e6:.3g} ms"
+        core = self.core  # of the turn that runs
+        published = self.published + (core.published if core else 0)
+        late, latest = self.late + (core.late if core else 0), max(self.latest, core.latest if core else 0)
+        text = f"{published} messages, {published / max(now - self.began, 1e-9):.0f}/s"
+        if late:
+            text += f"; {late} late, at most {latest / 1e6:.3g} ms"
         if self.lost:
             text += f"; {self.lost} were lost when they were recorded"
         if self.terminal:

@@ -122,3 +122,12 @@ def time_text(when: int) -> str:
     if not 0 < when < 253_402_300_800 * 10**9:
         return "-"
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when // 10**9))
+
+
+def printable_text(payload: bytes) -> str | None:
+    """Returns the payload as text, or None if it is not printable UTF-8."""
+    try:
+        text = payload.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return text if all(c.isprintable() or c in "\t\n\r" for c in text) else None

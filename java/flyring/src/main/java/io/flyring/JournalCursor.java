@@ -431,7 +431,9 @@ final class JournalCursor implements AutoCloseable {
      */
     private boolean goAround(String reason) {
         dropRun(); // also files that are open: they may have been replaced
-        if (cursor < file.trimmed()) { // loaded after the segment was not found
+        final long trimmed = file.trimmed(); // loaded after the segment was not found
+        // At trimmed: the span that ended there is gone, and nothing of it is missing.
+        if (cursor < trimmed || cursor == trimmed && spanStart < trimmed) {
             toTrimmed(number);
             return true;
         }

@@ -141,6 +141,25 @@ class JournalTrimTest {
         assertTrue(behind.lost() > 0 && read > 0);
     }
 
+    @Test
+    void aReaderAtThePlaceWhereTheJournalBeginsLosesNothing() {
+        JournalWriter writer = Journals.writer(journal);
+        JournalReader reader = journal.reader();
+        Journals.fill(writer, 1, 1000);
+        while (writer.position() < 2 * Z) { // of the second segment: all messages, and not the padding behind them
+            Journals.texts(reader);
+            Journals.fill(writer, writer.position() + 1, 1000);
+        }
+        assertEquals(writer.number() - 1, reader.number());
+        Journals.fill(writer, 4L * Z, 1000);
+        writer.sync();
+        journal.trimPosition(2 * Z);
+        assertEquals(2 * Z, journal.stats().trimmed());
+        Journals.texts(reader);
+        assertEquals(writer.number(), reader.number());
+        assertEquals(0, reader.lost());
+    }
+
     /** Open descriptors, and mappings of segments. */
     private static int[] use() {
         try (java.util.stream.Stream<Path> open = Files.list(Path.of("/proc/self/fd"));

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 /** The writer of a journal: appends, claims, batches, checks, rolls, and what they leave in the files. */
 class JournalWriterTest {
     private static final int Z = Journals.SMALL;
-    private static final int MESSAGES = 50_000;
+    private static final int MESSAGES = 20_000;
 
     @RegisterExtension
     final Rings rings = new Rings();
@@ -353,7 +353,7 @@ class JournalWriterTest {
         byte[] array = new byte[32];
         long[] sum = new long[1];
         MessageHandler handler = message -> sum[0] += message.number() + message.time();
-        try (Journal journal = Journal.create(path(), Journals.small().segmentSize(1 << 26));
+        try (Journal journal = Journal.create(path(), Journals.small().segmentSize(1 << 24));
             JournalWriter writer = Journals.writer(journal); JournalReader reader = journal.reader()) {
             long least = Long.MAX_VALUE;
             for (int round = 0; round < 4; round++) {

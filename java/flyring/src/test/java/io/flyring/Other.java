@@ -52,6 +52,18 @@ final class Other<T> {
         thread.interrupt();
     }
 
+    /** Waits until a condition holds, while the action goes on. Throws what the action threw, if it has ended. */
+    void goesOnUntil(BooleanSupplier there) throws Exception {
+        long end = System.nanoTime() + PATIENCE * 1_000_000_000;
+        while (!there.getAsBoolean()) {
+            if (done()) {
+                throw new AssertionError("it has ended, and returned " + result());
+            }
+            assertTrue(System.nanoTime() < end, "it never came");
+            Thread.onSpinWait();
+        }
+    }
+
     /** Waits until a condition holds. */
     static void until(BooleanSupplier there) {
         long end = System.nanoTime() + PATIENCE * 1_000_000_000;

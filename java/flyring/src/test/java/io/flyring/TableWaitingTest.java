@@ -21,9 +21,9 @@ class TableWaitingTest {
         return rings.path("t.table");
     }
 
-    /** Waits until a sleeper has set its bit. */
-    private static void untilAsleep(WaitingWords words) {
-        Other.until(() -> (words.control().getIntOpaque(words.asleep()) & 1) != 0);
+    /** Waits until a thread, which is to sleep there, has set its bit. */
+    private static void untilAsleep(WaitingWords words, Other<Long> sleeper) throws Exception {
+        sleeper.goesOnUntil(() -> (words.control().getIntOpaque(words.asleep()) & 1) != 0);
     }
 
     @Test
@@ -35,8 +35,8 @@ class TableWaitingTest {
             Other<Long> entry = new Other<>(() -> other.entry("k").waitChanged(first, LONG));
             Other<Long> any = new Other<>(() -> other.waitChanged(1, LONG));
             Other<Long> absent = new Other<>(() -> other.waitChanged("x", 0, LONG));
-            untilAsleep(file.waitingOf(0));
-            untilAsleep(file.data());
+            untilAsleep(file.waitingOf(0), key);
+            untilAsleep(file.data(), any);
             Thread.sleep(150); // longer than the cap
             assertFalse(key.done() || entry.done() || any.done() || absent.done());
             long before = System.nanoTime();
@@ -48,7 +48,7 @@ class TableWaitingTest {
             assertFalse(absent.done());
             assertEquals(TableTest.put(table, "x", "3"), absent.result());
             Other<Long> gone = new Other<>(() -> other.waitChanged("k", second, LONG));
-            untilAsleep(file.waitingOf(0));
+            untilAsleep(file.waitingOf(0), gone);
             table.remove("k");
             assertEquals(0, gone.result());
             assertEquals(0, other.waitChanged("k", 5, LONG), "it has another version already");
@@ -97,7 +97,7 @@ class TableWaitingTest {
             assertTrue(System.nanoTime() - before >= 21_000_000);
             Table other = Table.open(path());
             Other<Long> closed = new Other<>(() -> other.waitChanged("k", version, LONG));
-            untilAsleep(TableFile.open(path(), new OpenOptions()).waitingOf(0));
+            untilAsleep(TableFile.open(path(), new OpenOptions()).waitingOf(0), closed);
             other.close();
             assertThrows(ClosedException.class, closed::result);
             Other<Long> replaced = new Other<>(() -> table.waitChanged("k", version, LONG));
@@ -105,7 +105,7 @@ class TableWaitingTest {
             assertThrows(ChannelReplacedException.class, replaced::result);
             try (Table fresh = Table.open(path())) {
                 Other<Long> interrupted = new Other<>(() -> fresh.waitChanged("k", 0, LONG));
-                untilAsleep(TableFile.open(path(), new OpenOptions()).data());
+                untilAsleep(TableFile.open(path(), new OpenOptions()).data(), interrupted);
                 interrupted.interrupt();
                 assertThrows(CancelledException.class, interrupted::result);
             }

@@ -41,6 +41,9 @@ public final class Torture {
             case "operator" -> new Operator(orders).run();
             case "putter" -> new TorturePutter(orders).run();
             case "looker" -> new TortureLooker(orders).run();
+            case "appender" -> new TortureAppender(orders).run();
+            case "follower" -> new TortureFollower(orders).run();
+            case "consumer" -> new TortureConsumer(orders).run();
             default -> new TortureSubscriber(orders).run();
         }
     }
@@ -48,6 +51,10 @@ public final class Torture {
     private static void create(Map<String, String> orders) {
         if (orders.get("kind").equals("table")) {
             TortureTable.create(orders);
+            return;
+        }
+        if (orders.get("kind").equals("journal")) {
+            TortureJournal.create(orders);
             return;
         }
         ToIntFunction<String> number = key -> Integer.parseInt(orders.get(key));

@@ -29,8 +29,8 @@ import java.util.zip.CRC32C;
 abstract class TortureWorker {
     /** Bytes before the payload: checksum of what follows, length, publisher, epoch, sequence. */
     static final int HEADER = 32;
-    private static final Set<String> NOT_COUNTING = Set.of("lossy", "server", "caller", "putter", "looker");
-    private static final Set<String> OF_TABLES = Set.of("putter", "looker");
+    private static final Set<String> NOT_COUNTING = Set.of("lossy", "server", "caller");
+    private static final Set<String> WITHOUT_CHANNEL = Set.of("putter", "looker", "appender", "follower", "consumer");
     private static final int FILLED = 512; // words before the log
     private static final int LOGGED = 2; // words of the side file
     private static final int ATTEMPTED = 3;
@@ -42,7 +42,7 @@ abstract class TortureWorker {
 
     final Map<String, String> orders;
     final SplittableRandom random;
-    /** Null for the workers of tables. */
+    /** Null for the workers of tables and journals. */
     final Channel channel;
     /** The time that {@link #spin} found missing, in ns. */
     long lostToTheMachine;
@@ -63,7 +63,7 @@ abstract class TortureWorker {
         moment(); // the first call loads classes for milliseconds, which would be measured as a wait
         String path = orders.get("channel");
         String role = orders.get("role");
-        channel = OF_TABLES.contains(role) ? null
+        channel = WITHOUT_CHANNEL.contains(role) ? null
             : Channel.open(path, new OpenOptions().readOnly(role.equals("lossy")));
     }
 
@@ -72,13 +72,14 @@ abstract class TortureWorker {
         NONE, WORKING, TAKING, RECOVERING, OFFERING, CLAIMING, WRITING, COMMITTING, ABORTING, IN_BATCH, HELD_BACK,
         CLOSING, JOINING, RESUMING, POLLING, HANDLING, IDLE, LEAVING, FORGETTING, STARTING, READING, EVICTING, COUNTING,
         SEATING, FETCHING, FINISHING, GIVING_BACK, REPLYING, CALLING, AWAITING, PUTTING, REMOVING, COMPARING, CLEARING,
-        GROWING, COPYING, LOOKING, WALKING, SLEEPING
+        GROWING, COPYING, LOOKING, WALKING, SLEEPING, APPENDING, PUSHING, SYNCING, TRIMMING
     }
 
     /** The kinds of log entries; the order is that of side.py. */
     enum Entry {
         NONE, TAKEN, ACKNOWLEDGED, CLOSED, DEAD_WAIT, HELD, JOINED, MESSAGE, LEFT, EVICTED, SLOT_LOST, LOST, COUNTER,
-        FIRST, SEATED, JOB, DONE, GIVING, GIVEN, IDLE, REQUEST, CALLED, ENDED, BEGUN, CHANGED, SAW, WALKED, SLEPT
+        FIRST, SEATED, JOB, DONE, GIVING, GIVEN, IDLE, REQUEST, CALLED, ENDED, BEGUN, CHANGED, SAW, WALKED, SLEPT,
+        APPENDING, APPENDED, FOLLOWING, READ, POLLED
     }
 
     /** Takes a slot, works, and gives the slot back. */
