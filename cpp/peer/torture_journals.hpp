@@ -132,7 +132,7 @@ class Appender final : public JournalWorker {
         std::int64_t position = -1;
         std::int64_t count = 1;
         try {
-            if (!fault("lost")) position = make();
+            if (!fault("lost", 5)) position = make();
         } catch (const flyring::NoFreeSlot&) {
             count = 0;
         } catch (const flyring::NoSpace&) {

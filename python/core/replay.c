@@ -299,7 +299,8 @@ static PyMethodDef methods[] = {
      "route($self, source, ring, publisher, /)\n--\n\nMessages of this ring go there. None: they are not chosen."},
     {"forget_routes", (PyCFunction)replay_forget_routes, METH_NOARGS, "forget_routes($self, /)\n--\n\n"},
     {"step", (PyCFunction)replay_step, METH_O,
-     "step($self, limit, /)\n--\n\nPasses up to ``limit`` messages, and publishes those that are chosen. Returns why it "
+     "step($self, limit, /)\n--\n\nPasses up to ``limit`` messages, and publishes those that are chosen. Returns why "
+     "it "
      "ended."},
     {NULL, NULL, 0, NULL},
 };

@@ -125,7 +125,7 @@ class Appender(JournalWorker):
         self.enter(phase)
         position, count = -1, 1
         try:
-            if not self.fault("lost"):
+            if not self.fault("lost", 5):
                 position = make()
         except (flyring.NoFreeSlotError, flyring.NoSpaceError):
             count = 0

@@ -17,7 +17,7 @@ from flyring import Channel, Journal, Publisher
 from flyring.cli.recording import Lost, Recorded, recorded
 from flyring.journal_stats import JournalStats
 
-WAIT = 20.0  # s
+WAIT = 60.0  # s: a process that starts may wait long for a processor
 
 
 class Command:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +105,47 @@ def test_it_goes_to_other_channels_and_loops(day: Channel) -> None:
         assert run("replay", "day", "--fast", "--to", "again", "--type", "1")[0] == 0
         assert sorted(drained(subscriber)["replay"]) == sorted(2 * [n for n in range(2 * COUNT) if n % 3 == 0])
         assert drained(nothing) == {}
+
+
+def test_rings_of_many_channels_go_to_theirs_and_a_ring_may_change_its_sender() -> None:
+    with (
+        Channel.create("x", "broadcast", publishers=2, subscribers=2, capacity=4096) as x,
+        Channel.create("y", "broadcast", publishers=1, subscribers=2, capacity=4096) as y,
+        Channel.create("large", "broadcast", publishers=2, subscribers=1, capacity=1 << 20) as large,
+    ):
+        recorder = Command("record", "x", "y", "--to", "both", "--forget", "--segment-size=64k")
+        until_kept(x, "record-both")
+        until_kept(y, "record-both")
+        with x.publisher("b") as b, y.publisher("c") as c:
+            with x.publisher("a") as a:
+                publish([a, b, c], 0, 700)
+            with x.publisher("d") as d:  # in the ring of a
+                publish([d, c, b], 700, 700)
+            until(lambda: all(gate.lag == 0 for of in (x, y) for gate in of.stats().subscribers[0].gates))
+        assert recorder.end()[0] == 0
+        with large.subscriber() as all_of_x, y.subscriber() as slow:
+            command = Command("replay", "both", "--fast", "--to", "x=large")
+            until(lambda: any(one.blocked_for > 0 for one in y.stats().publishers))  # it waits for room
+            received: list[int] = []
+            while len(received) < 1400:
+                assert slow.poll(lambda message: received.append(int.from_bytes(bytes(message)[:8], "little")), 10, 60)
+            status, _, error = command.end(None)
+            assert (status, error.split(",")[0]) == (0, "flyring: 4200 messages")
+            assert received == list(range(1400))
+            every = list(range(1400))
+            assert drained(all_of_x) == {"a": every[:700], "b": every, "d": every[700:]}
+
+
+def test_what_is_damaged_is_told_and_the_rest_is_played(day: Channel) -> None:
+    with Journal.open("day", read_only=True) as journal:
+        every = [one for one in recorded(journal) if isinstance(one, Recorded)]
+        with Path(journal.path, f"{0:019d}.seg").open("r+b") as file:
+            file.seek(4096 + every[3].at + 40)
+            file.write(b"x")
+    with day.subscriber() as subscriber:
+        status, _, error = run("replay", "day", "--fast")
+        assert (status, "DAMAGED from" in error) == (1, True)
+        assert f"flyring: {sum(map(len, drained(subscriber).values()))} messages" in error
 
 
 def test_step_publishes_one_message_for_each_line(day: Channel) -> None:

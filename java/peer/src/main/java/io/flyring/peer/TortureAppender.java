@@ -106,7 +106,7 @@ final class TortureAppender extends TortureJournal {
         long position = -1;
         long count = 1;
         try {
-            if (!fault("lost")) {
+            if (!fault("lost", 5)) {
                 position = make.getAsLong();
             }
         } catch (NoFreeSlotException | NoSpaceException e) {
