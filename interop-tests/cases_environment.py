@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests in special environments: pid namespaces, a full file system, a wall clock that jumps. cases_death.py gives them
-to pairs.py."""
+"""Tests in special environments: pid namespaces, a full or read-only file system, a wall clock that jumps.
+cases_death.py gives them to pairs.py."""
 
 import itertools
 import os
@@ -22,6 +22,11 @@ IN_A_PID_NAMESPACE = [
     "--kill-child=KILL",
 ]
 TINY_SHM = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"', "sh"]
+READ_ONLY_MOUNT = ["unshare", "--mount", "sh", "-c"]
+READ_ONLY_MOUNT += ['mount --bind FOLDER FOLDER && mount -o remount,bind,ro FOLDER && exec "$@"', "sh"]
+# Root may write to each file, unless it gives this up; any other user cannot.
+WITHOUT_OVERRIDE = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else ["env"]
+JOURNAL = {"segment_size": 65536, "consumers": 2}
 FAKETIME = "libfaketimeMT.so.1"
 
 
@@ -104,6 +109,83 @@ def full_file_system(run, language):
     equal("messages", data_of(drain(peer, "s")), sent)
 
 
+def full_journal(run, language):
+    """A journal in 1 MiB: a full disk is *no space* and changes nothing. Readers go on, a sync has room for its check,
+    and the writer goes on when a trim has made room."""
+    need_permission(TINY_SHM)
+    peer = wrapped(run, language, TINY_SHM)
+    peer.call("create", journal="j", name="/dev/shm/j.journal", **JOURNAL)
+    peer.call("writer", journal="j", writer="w", helper=False)
+    sent, large = [], "00" * 8000
+    while len(sent) < 200:
+        data = f"{len(sent):016x}" + large
+        try:
+            peer.call("append", writer="w", data=data, type=1)
+        except Refused as e:
+            equal("a full disk", e.code, "no-space")
+            true("more is needed than is free", e.answer["needed"] > e.answer["free"] >= 0, e.answer)
+            break
+        sent.append(data)
+    true("50 to 199 messages are on the disk", 50 < len(sent) < 200, len(sent))
+    small = "ff" * 2000  # as many as the last segment has room for, and two more
+    refused("no-space", peer, "append_many", writer="w", data=[small] * 30)
+    here = peer.call("stats", journal="j")["stats"]["messages"]
+    true("what a batch appended before it failed is there", len(sent) <= here < len(sent) + 30, here)
+    sent += [small] * (here - len(sent))
+    refused("no-space", peer, "append_many", writer="w", data=[small] * 30)
+    peer.call("sync", writer="w")
+    peer.call("reader", journal="j", reader="r")
+    equal("messages", read(peer, "r"), sent)
+    peer.call("trim", journal="j", position=4 * JOURNAL["segment_size"])
+    peer.call("append_many", writer="w", data=[small] * 30)
+    equal("messages behind the trim", read(peer, "r"), [small] * 30)
+    peer.call("close", writer="w")
+
+
+def read(peer, reader):
+    """Returns what a reader finds now."""
+    found = []
+    while messages := peer.call("poll", reader=reader, limit=16)["messages"]:
+        found += [message["data"] for message in messages]
+    return found
+
+
+def only_reading(run, language, other, read_only_mount):
+    """A journal on a read-only file system, or whose files this process may only read: it reads them, also what comes,
+    and everything else is *access denied*."""
+    folder, owner, name = run.folder, run.peer(other), run.name()
+    owner.call("create", journal=name, name=name, **JOURNAL)
+    owner.call("writer", journal=name, writer=name, helper=False)
+    for data in ("00", "01", "02"):
+        owner.call("append", writer=name, data=data, type=1)
+    files = [folder / f"{name}.journal", *(folder / f"{name}.journal").iterdir()]
+    words = READ_ONLY_MOUNT if read_only_mount else WITHOUT_OVERRIDE
+    words = [word.replace("FOLDER", str(folder)) for word in words]
+    need_permission(words)
+    modes = {file: file.stat().st_mode for file in files}
+    try:
+        for file in () if read_only_mount else files:
+            file.chmod(modes[file] & ~0o222)
+        peer = wrapped(run, language, words)
+        refused("access-denied", peer, "open", journal="j", name=name)
+        peer.call("open", journal="j", name=name, read_only=True)
+        refused("access-denied", peer, "writer", journal="j", writer="w")
+        refused("access-denied", peer, "push", journal="j", data="00", type=1)
+        refused("access-denied", peer, "consumer", journal="j", consumer="c", name="c")
+        refused("access-denied", peer, "trim", journal="j", consumed=True)
+        if read_only_mount:
+            refused("access-denied", peer, "create", journal="k", name=run.name(), **JOURNAL)
+        refused("access-denied", peer, "unlink", journal=True, name=name)
+        peer.call("reader", journal="j", reader="r")
+        equal("messages", read(peer, "r"), ["00", "01", "02"])
+        owner.call("append", writer=name, data="03", type=1)
+        equal("a message that comes", peer.call("take", reader="r", timeout=5)["message"]["data"], "03")
+        true("it is the writer's", peer.call("stats", journal="j")["stats"]["messages"] == 4, "stats")
+    finally:
+        for file, mode in modes.items():
+            file.chmod(mode)
+
+
 def clock_set_back(run, language, other):
     """The wall clock jumps back by ten days: the dead are retired, the living are not, and counters can be
     allocated."""
@@ -147,6 +229,9 @@ def tests(languages):
 
     for a in languages:
         yield f"{a}: a file system of 1 MiB", full_file_system, a
+        yield f"{a}: a journal in a file system of 1 MiB", full_journal, a
+        yield f"{a}: a journal on a read-only file system", only_reading, a, after(languages, a), True
+        yield f"{a}: a journal that it may only read", only_reading, a, after(languages, a), False
         yield f"{a}: the clock is set back", clock_set_back, a, after(languages, a)
     for a, b in itertools.product(languages, repeat=2):
         yield f"{a} and {b} have the same pid in two namespaces", same_pid, a, b, after(languages, b)

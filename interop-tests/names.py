@@ -40,7 +40,10 @@ SUBJECTS = {
     "journal_hostile": ("a journal whose words or records are wrong", ALL),
     "journal_read": ("readers of a journal: tail, cold, seek, damage", ALL),
     "journal_recovery": ("a journal after a power loss, and after a sync that failed", ALL),
-    "journal_survivors": ("what is left of a journal's writer that is killed or stopped", ALL),
+    "journal_survivors": (
+        "what is left of a journal's writer that is killed or stopped, of what is closed, of calls that fail",
+        ALL,
+    ),
     "journal_trim": ("trims, and what holds them back", ALL),
     "journal_typed": ("messages of a journal that are of a schema", ALL),
     "journal_waiting": ("sleeping until a journal has a message", ALL),

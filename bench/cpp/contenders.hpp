@@ -25,9 +25,10 @@ void run_flyring_queue(const Setup&);
 // service.cpp
 void run_flyring_service(const Setup&);
 
-// journal.cpp, recovery.cpp
+// journal.cpp, recovery.cpp, recorded.cpp
 void run_flyring_journal(const Setup&);
 void run_recovery(const Setup&);
+void run_recorded(const Setup&);
 
 // map.cpp
 void run_flyring_table(const Setup&);

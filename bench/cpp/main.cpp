@@ -70,6 +70,7 @@ static constexpr Contender contenders[] = {
     {"flyring-table-server", run_flyring_server},
     {"flyring-journal", run_flyring_journal},
     {"journal-recovery", run_recovery},
+    {"journal-recorded", run_recorded},
     {"heap-map", run_heap_map},
     {"raw-line", run_raw_line},
     {"bare-ring", run_bare_ring},

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <fstream>
 #include <random>
 
+#include "faults.hpp"
 #include "journals.hpp"
 
-// What is left of a journal's writer that is killed (spec/journal.md 3.4): each message whose append returned.
+// What is left of a journal's writer that is killed (spec/journal.md 3.4): each message whose append returned. What is
+// left of an object that is closed, and of an operation whose system call fails.
 
 namespace {
 
@@ -231,6 +235,116 @@ TEST_F(JournalSurvivors, a_forked_child_has_no_journal) {
     EXPECT_EQ(child.wait(), 0);
     writer.append("z");
     EXPECT_EQ(reader.poll([](const JournalMessage&) {}), 2);
+}
+
+/// How many descriptors and mappings this process has of files in a folder.
+int held_in(const std::string& folder) {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code error;
+        count += std::filesystem::read_symlink(entry, error).string().rfind(folder, 0) == 0;
+    }
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) count += line.find(folder) != std::string::npos;
+    return count;
+}
+
+TEST_F(JournalSurvivors, a_closed_object_holds_nothing) {
+    Journal journal = Journal::create("j", options());
+    const int before = held_in(folder());
+    for (const bool helper : {false, true}) {
+        JournalWriter writer = journal.writer("w", helper);
+        append(writer, 0, 500);
+        writer.sync();
+        if (helper) {  // it has mapped the next segment
+            for (int i = 0; i < 1000 && held_in(folder()) < before + 5; ++i) std::this_thread::sleep_for(5ms);
+            EXPECT_GE(held_in(folder()), before + 5);
+        }
+        JournalReader cold = journal.reader();
+        JournalReader tail = journal.reader(JournalStart::newest());
+        JournalConsumer consumer = journal.consumer("c");
+        for (int i = 0; i < 3; ++i) EXPECT_TRUE(cold.take() && consumer.take());
+        writer.append("x");
+        EXPECT_TRUE(tail.take());
+        EXPECT_GT(held_in(folder()), before + 4);
+        cold.close();
+        tail.close();
+        consumer.close();
+        writer.close();
+        EXPECT_EQ(held_in(folder()), before) << helper;
+    }
+    JournalReader reader = journal.reader();
+    JournalWriter writer = journal.writer();
+    EXPECT_TRUE(reader.take());
+    journal.close();
+    EXPECT_EQ(held_in(folder()), 0);
+}
+
+TEST_F(JournalSurvivors, a_recovery_that_cannot_read_fails_and_removes_nothing) {
+    {
+        Journal journal = boot(1).create("j", options());
+        JournalWriter writer = journals::writer(journal);
+        append(writer, 0, 500);  // several segments, all synced by the close
+    }
+    bool ended = false;
+    for (int last = 0; !ended; ++last) {
+        ASSERT_LT(last, 200);
+        copy("k");
+        int calls = 0;
+        {
+            const faults::Hook fail([&](const faults::Call& call) {
+                return std::string(call.name) == "pread" && calls++ == last ? EIO : 0;
+            });
+            try {
+                Journal journal = boot(2).open("k");
+                journals::writer(journal);
+                ended = calls <= last;
+            } catch (const flyring::FlyringError& error) {
+                EXPECT_NE(error.code(), "corrupt-journal") << last;
+            }
+        }
+        Journal journal = boot(2).open("k");
+        {
+            JournalWriter writer = journals::writer(journal);
+            EXPECT_EQ(writer.number(), 500) << last;
+        }
+        JournalReader reader = journal.reader();
+        EXPECT_EQ(read_all(reader), 500) << last;
+        EXPECT_EQ(reader.lost(), 0);
+        std::filesystem::remove_all(journal_folder("k"));
+    }
+}
+
+TEST_F(JournalSurvivors, a_batch_on_a_full_disk_says_how_far_it_came) {
+    Journal journal = Journal::create("j", options());
+    for (const bool each : {false, true}) {
+        JournalWriter writer = journals::writer(journal);
+        flyring::JournalChange change;
+        change.sync = flyring::JournalSync::each();
+        if (each) journal.change(change);
+        const std::int64_t before = writer.number();
+        const std::string text(1000, 'x');
+        const std::vector<flyring::Bytes> messages(100, flyring::as_bytes(std::string_view(text)));
+        {
+            const faults::Hook full(
+                [](const faults::Call& call) { return std::string(call.name) == "posix_fallocate" ? ENOSPC : 0; });
+            EXPECT_EQ(code_of([&] { writer.append_many(messages); }), "no-space");
+            EXPECT_GT(writer.number(), before);
+            EXPECT_LT(writer.number(), before + 100);
+            EXPECT_EQ(code_of([&] { writer.append_many(messages); }), "no-space");
+        }
+        const std::int64_t there = writer.number();
+        EXPECT_EQ(journal.stats().messages, there);
+        if (each) {
+            EXPECT_EQ(journal.stats().unsynced_since, 0);
+        }
+        EXPECT_EQ(writer.append_many(messages), 100U);
+        EXPECT_EQ(writer.number(), there + 100);
+        JournalReader reader = journal.reader();
+        int seen = 0;
+        while (const int more = reader.poll([](const JournalMessage&) {})) seen += more;
+        EXPECT_EQ(seen, there + 100);
+    }
 }
 
 }  // namespace

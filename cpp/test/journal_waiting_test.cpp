@@ -86,7 +86,7 @@ TEST_F(JournalWaiting, a_wait_ends_at_its_time_out_and_by_a_close) {
     JournalReader reader = journal.reader();
     const std::int64_t start = flyring::detail::clock_ns(CLOCK_MONOTONIC);
     EXPECT_FALSE(reader.take(20ms));
-    EXPECT_FALSE(reader.wait(5ms));
+    EXPECT_FALSE(reader.take(5ms));
     EXPECT_GE(flyring::detail::clock_ns(CLOCK_MONOTONIC) - start, 25'000'000);
     EXPECT_EQ(code_of([&] { reader.take(-1ns); }), "invalid-argument");
     EXPECT_EQ(code_of([&] { reader.set_spin(-1ns); }), "invalid-argument");
@@ -107,7 +107,7 @@ TEST_F(JournalWaiting, a_durable_reader_sleeps_until_the_sync) {
     JournalWriter writer = journals::writer(journal);
     JournalReader reader = journal.reader(JournalStart::oldest(), true);
     append(writer, 0, 5);
-    EXPECT_FALSE(reader.wait(5ms));
+    EXPECT_FALSE(reader.take(5ms));
     std::thread other([&] {
         std::this_thread::sleep_for(5ms);
         writer.sync();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in a queue, a service or a table, in one of the three bindings, each with the name of the test that must find it.
-mutants.py runs them. The test runs on a copy of the binding: gtest for C++ (or a scenario of ../steps), JUnit, pytest
-(or a scenario of ../steps)."""
+"""Mistakes in a queue, a service, a table or a journal, in one of the three bindings, each with the name of the test
+that must find it. mutants.py runs them. The test runs on a copy of the binding: gtest for C++ (or a scenario of
+../steps), JUnit, pytest (or a scenario of ../steps)."""
 
 import os
 import re
@@ -102,6 +102,26 @@ NAMED = {
         (
             "STORE64_RELAXED(body_at(map, at, ~version) + TABLE_BODY_SEQ, 0);",
             "(void)at, (void)version;",
+        ),
+    ),
+    "C++ journal: what a recovery cannot read counts as missing": Named(
+        "journal_survivors: JournalSurvivors.a_recovery_that_cannot_read_fails_and_removes_nothing",
+        "journal_segment.hpp",
+        ('    if (got < 0) throw_errno("pread", path);\n    if (got !=', "    if (got !="),
+    ),
+    "Java journal: a sync that fails does not end the writer": Named(
+        "JournalSurvivorsTest#aSyncThatFailsEndsTheWriterWithItsErrorNumber",
+        "JournalDurability.java",
+        ("            file.fail(-result);\n", ""),
+    ),
+    "Python journal: a closed reader keeps a segment open": Named(
+        "test_journal_survivors.py::test_closed_objects_hold_nothing",
+        "core/journal_read.c",
+        (
+            "        if (self->walk->file != NULL)\n"
+            "            file_shut(self->walk->file); /* a traceback may keep it */\n"
+            "        journal_walk_forget(self->walk);\n",
+            "",
         ),
     ),
     "Python service: a client that lives is retired": Named(

@@ -110,10 +110,10 @@ class Tracer:
         self.pid, self.folder = pid, str(folder)
         self.points = []
 
-    def follow(self, send, at=None, error=0, then=None):
+    def follow(self, send, at=None, name=None, error=0, then=None):
         """Sends a request, and lets the thread that reads it run until it begins to answer. At point `at` its system
-        call fails with `error`, or `then()` is called while the thread is stopped before the call. Returns the
-        points."""
+        call fails with `error`, if it is the call `name`, or `then()` is called while the thread is stopped before the
+        call. Returns the points."""
         tid = self._reader()
         ptrace(SEIZE, tid, 0, TRACESYSGOOD | EXITKILL)
         ptrace(INTERRUPT, tid)
@@ -146,7 +146,7 @@ class Tracer:
                     continue
                 if then is not None:
                     then()
-                if error:
+                if error and point.name == name:
                     failing = error
                     if not point.completes:
                         ptrace(POKEUSER, tid, ORIG_RAX, 2**64 - 1)  # turns it into no system call

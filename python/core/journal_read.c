@@ -486,8 +486,12 @@ static void kind_give_back(Reader *base)
     epoch_drop(&base->epoch);
     if (self->lock != NULL)
         file_shut(self->lock);
-    if (!base->forked) /* a forked child may still have exports */
+    if (!base->forked) { /* a forked child may still have exports */
         journal_unmap(self);
+        if (self->walk->file != NULL)
+            file_shut(self->walk->file); /* a traceback may keep it */
+        journal_walk_forget(self->walk);
+    }
 }
 
 const reader_kind journal_reader_kind = {

@@ -55,14 +55,18 @@ static PyObject *walk_use(JournalWalk *self, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-/* Use no file. */
-static PyObject *walk_forget(JournalWalk *self, PyObject *ignored)
+void journal_walk_forget(JournalWalk *self)
 {
-    (void)ignored;
     journal_window_use(&self->window, -1, 0);
     PyObject *before = (PyObject *)self->file;
     self->file = NULL;
     Py_XDECREF(before);
+}
+
+static PyObject *walk_forget(JournalWalk *self, PyObject *ignored)
+{
+    (void)ignored;
+    journal_walk_forget(self);
     return Py_NewRef(Py_None);
 }
 

@@ -14,6 +14,8 @@ typedef struct {
 } JournalWalk;
 
 extern PyTypeObject *journal_walk_type;
+/* Use no file, and let go of that which was used. */
+void journal_walk_forget(JournalWalk *self);
 PyTypeObject *make_journal_walk_type(PyObject *module);
 
 #endif

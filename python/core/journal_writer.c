@@ -80,6 +80,15 @@ static bool may_close(JournalWriter *self)
     return true;
 }
 
+static void forget_words(JournalWriter *self)
+{
+    Memory *memory = self->memory;
+    self->memory = NULL;
+    if (memory != NULL)
+        memory_unuse(memory);
+}
+
+/* Give the slot back, and let go of all that is mapped: a closed writer may live on. */
 static void shut(JournalWriter *self)
 {
     if (self->closed)
@@ -98,8 +107,10 @@ static void shut(JournalWriter *self)
     self->closed = true;
     epoch_drop(&self->epoch);
     file_shut(self->lock); /* last: channel.md 5.1 */
-    if (!self->forked) /* a forked child may still have exports */
+    if (!self->forked) { /* a forked child may still have exports */
         journal_forget_segment(self);
+        forget_words(self);
+    }
 }
 
 static void writer_dealloc(JournalWriter *self)
@@ -109,8 +120,7 @@ static void writer_dealloc(JournalWriter *self)
     if (self->lock != NULL)
         shut(self);
     journal_forget_segment(self);
-    if (self->memory != NULL)
-        memory_unuse(self->memory);
+    forget_words(self);
     Py_XDECREF((PyObject *)self->lock);
     Py_XDECREF(self->path);
     Py_XDECREF(self->message_class);

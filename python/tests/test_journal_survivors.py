@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journals after a writer was killed: at each store of an append, and by SIGKILL (spec/journal.md 3.4)."""
+"""Journals after a writer was killed: at each store of an append, and by SIGKILL (spec/journal.md 3.4). What is left of
+an object that is closed, and of an operation whose system call fails."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gc
 import os
 import random
 import shutil
@@ -11,12 +15,13 @@ import struct
 import time
 from collections.abc import Callable
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from conftest import Child
-from flyring import CorruptJournalError, Journal, NoFreeSlotError, layout
-from flyring._core import JournalWalk
+from flyring import CorruptJournalError, IoError, Journal, NoFreeSlotError, NoSpaceError, layout
+from flyring._core import File, JournalWalk
 from flyring.journal_segment import prepare
 from journals import DyingWriter, Folder, Z, made, payloads, read_all
 
@@ -276,3 +281,127 @@ def test_walk_of_the_core() -> None:
     with pytest.raises(ValueError, match="segment"):
         JournalWalk(5)
     assert len(JournalWalk.make_check(0, 0, 0)) == 64
+
+
+def held(folder: Path) -> int:
+    """How many descriptors and mappings this process has of files in a folder."""
+    count = sum(str(folder) in line for line in Path("/proc/self/maps").read_text().splitlines())
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of the listing
+            count += os.readlink(link).startswith(str(folder))
+    return count
+
+
+def test_closed_objects_hold_nothing(folder: Path) -> None:
+    with made() as journal:
+        before = held(folder)
+        for helper in (False, True):
+            writer = journal.writer(helper=helper)
+            writer.append_many(payloads(500))
+            writer.sync()
+            cold, tail, consumer = journal.reader(), journal.reader("newest"), journal.consumer("c")
+            assert cold.take() and consumer.pop()
+            writer.append(b"x")
+            assert tail.take()
+            assert held(folder) > before + 4
+            for one in (cold, tail, consumer, writer):
+                one.close()
+            assert held(folder) == before
+        reader, writer = journal.reader(), journal.writer()
+        assert reader.take()
+        journal.close()
+        assert held(folder) == 0
+        assert reader.closed and writer.closed
+
+
+def test_close_after_a_failure_holds_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a traceback keeps what was in use when a call failed."""
+    from flyring import journal_reader
+
+    def failing(*ignored: object) -> None:
+        raise IoError("open", errno.EMFILE, "x")
+
+    with made() as journal, journal.writer(helper=False) as writer:
+        writer.append(b"x")
+        reader = journal.reader()
+        with monkeypatch.context() as patch:
+            patch.setattr(journal_reader, "map_segment", failing)
+            with pytest.raises(IoError) as error:
+                reader.take()
+        assert error.value.__traceback__ is not None
+        writer.close()
+        before = held(folder)
+        reader.close()
+        assert held(folder) == before - 1
+    assert held(folder) == 0
+
+
+def test_close_that_fails_holds_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its exception is gone, without a garbage collection."""
+    from flyring import journal_sync
+
+    def failing(files: object, file: File) -> None:
+        left = file.reopen()  # as if an interrupt came before its close
+        raise IoError("fdatasync", errno.EIO, f"{left.fileno()}")
+
+    monkeypatch.setattr(journal_sync, "sync_segment", failing)
+    journal = made()
+    writer = journal.writer(helper=False)
+    writer.append(b"x")
+    gc.disable()
+    try:
+        with contextlib.suppress(IoError):
+            journal.close()
+        assert writer.closed and held(folder) == 0
+    finally:
+        gc.enable()
+
+
+def test_failing_calls_are_errors_of_flyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flyring import journal
+
+    def failing(*ignored: object) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "Memory", failing)
+        with pytest.raises(IoError) as error:
+            Journal.create("k")
+        assert error.value.errno == errno.ENOMEM
+    Journal.unlink("k")
+    with made() as one, one.writer(helper=False) as writer:
+        writer.append_many(payloads(100))
+        real = os.fstat
+
+        def fstat(fd: int) -> os.stat_result:
+            if os.readlink(f"/proc/self/fd/{fd}").endswith("control") or "(deleted)" in os.readlink(
+                f"/proc/self/fd/{fd}"
+            ):
+                raise OSError(errno.EIO, "bad")
+            return real(fd)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fstat", fstat)
+            with pytest.raises(IoError):
+                for _ in range(1000):
+                    writer.append(bytes(1000))
+        writer.append_many([bytes(1000)] * 100)
+
+
+@pytest.mark.parametrize("sync", ["never", "each"])
+def test_batch_on_a_full_disk_says_how_far_it_came(sync: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*ignored: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with made(sync=sync) as journal, journal.writer(helper=False) as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", full)
+            for _ in range(2):
+                with pytest.raises(NoSpaceError):
+                    writer.append_many([bytes(1000)] * 100)
+                assert 0 < writer.number < 100
+        there = writer.number
+        stats = journal.stats()
+        assert stats.messages == there and (stats.unsynced_since == 0) == (sync == "each")
+        assert writer.append_many([bytes(1000)] * 100) == 100
+        assert len(read_all(journal)) == writer.number == there + 100

@@ -40,8 +40,6 @@ class JournalReading {
         poll([&](const JournalMessage& message) { taken.emplace(message); }, 1, timeout);
         return taken;
     }
-    /// Waits until there is a message. False: the time-out has passed.
-    bool wait(std::chrono::nanoseconds timeout = forever) { return core_->wait(timeout); }
     /// Whether the writer has closed and all its messages are consumed. Becomes false again when there are more.
     bool ended() { return core_->ended(); }
 

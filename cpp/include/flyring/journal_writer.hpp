@@ -51,9 +51,7 @@ class JournalClaim {
     /// Appends the message, with the time of this call. Returns its position. Throws Closed (the claim is not open any
     /// more, or its writer was closed), SlotLost, IoError; the message is then not appended. (With sync each an IoError
     /// says that it was appended and is not durable.)
-    std::int64_t commit() { return take_core().commit_claim(size_, detail::JournalWriterCore::now); }
-    /// The same with a time of the caller's: ns since 1970.
-    std::int64_t commit(std::int64_t time) { return take_core().commit_claim(size_, time); }
+    std::int64_t commit() { return take_core().commit_claim(size_); }
     /// Discards the claimed space, which becomes padding. Returns its position, and throws as commit does.
     std::int64_t abort() { return take_core().abort_claim(size_); }
 
@@ -108,8 +106,8 @@ class JournalWriter {
     template <typename T>
     sbe::TypedJournalClaim<T> claim(std::size_t variable_length = 0);
 
-    /// Copies messages in order, with one read of the clock and one wake-up. Returns how many were appended: all,
-    /// unless there was no space for more. After MessageTooLarge, none was appended.
+    /// Copies messages in order, with one read of the clock and one wake-up. Returns how many were appended: all. After
+    /// MessageTooLarge, none was appended. After NoSpace or IoError those before it are; number() tells how many.
     std::size_t append_many(span<const Bytes> messages, std::int32_t type) {
         return core_->append_many(messages, type, Core::now);
     }

@@ -39,7 +39,7 @@ from .journal_stats import JournalStats
 from .journal_trim import age_limit, consumed_limit, size_limit, trim
 from .journal_writer import JournalWriter
 from .slots import check_name
-from .system import control_lock, journal_path, new_lock
+from .system import control_lock, failed, journal_path, new_lock
 from .wait import Wait, check_timeout, check_wait
 
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ class Journal(Closing):
     ) -> None:
         """Internal: use the class methods. The new journal owns ``file`` once this returns."""
         self._pid = os.getpid()
-        self._closed = False
+        self._closed = True  # until it is whole: the mapping may fail
         memory = Memory(file, header.sections_end, not read_only, path)
         self._files = JournalFiles(path, header, file, memory, identity, wake, read_only)
         self._schema_bytes, self._any_file_system, self._progress = schema, any_file_system, progress
         self._users: weakref.WeakSet[JournalWriter | JournalReader] = weakref.WeakSet()
+        self._closed = False
 
     # Making
 
@@ -212,8 +213,10 @@ class Journal(Closing):
                 False,
                 options.get("recovery_progress"),
             )
-        except BaseException:
+        except BaseException as error:
             file.close()
+            if isinstance(error, OSError):
+                raise failed("mmap", error, path) from error
             raise
 
     def _compare(self, description: tuple[JournalHeader, bytes, Policy], options: JournalOptions) -> None:
@@ -481,7 +484,7 @@ class Journal(Closing):
         if self._closed:
             return
         error: BaseException | None = None
-        for user in list(self._users):
+        for user in sorted(self._users, key=lambda user: type(user).__name__):  # in one order, whatever their hashes
             try:
                 user.close()
             except BaseException as raised:
@@ -492,7 +495,10 @@ class Journal(Closing):
         self._files.memory.close()
         self._files.file.close()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # else its traceback, which refers to this frame, keeps what the sync had open
 
     @property
     def closed(self) -> bool:

@@ -166,8 +166,11 @@ class JournalFiles:
 
     @property
     def mode(self) -> int:
-        """Permission bits of the control file, which new segments get, too."""
-        return os.fstat(self.file.fileno()).st_mode & 0o777
+        """Permission bits of the control file, which new segments get, too. IoError."""
+        try:
+            return os.fstat(self.file.fileno()).st_mode & 0o777
+        except OSError as error:
+            raise failed("fstat", error, self.path) from error
 
     def segment_path(self, position: int) -> str:
         return f"{self.path}/{position:019d}.seg"

@@ -99,9 +99,13 @@ def check_folder(path: str, create: bool) -> None:
 
 
 def failed(call: str, error: OSError, path: str) -> OSError:
-    """Returns this package's error for a failed system call."""
+    """Returns this package's error for a failed system call. Raises ``error`` if it is one: as its own cause it would
+    live, with what its traceback keeps, until a garbage collection."""
     if isinstance(error, FlyringError):
-        return error
+        try:
+            raise error
+        finally:
+            del error
     number = error.errno or errno.EIO
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return AccessDeniedError(path, f"{call}: {os.strerror(number)}")

@@ -302,7 +302,10 @@ class LockedFolder {
     /// `make`: makes the folder if it is not there. Throws NoSuchChannel, NotAChannel.
     LockedFolder(const std::string& path, bool make) : path_(path) {
         for (;;) {
-            if (make && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw_errno("mkdir", path);
+            if (make && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+                if (errno == EROFS) throw AccessDenied(path, "it cannot be made: the file system is read-only");
+                throw_errno("mkdir", path);
+            }
             fd_ = Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
             if (!fd_ && errno == ENOENT && make) continue;  // it was removed meanwhile
             if (!fd_ && (errno == ENOTDIR || errno == ELOOP)) throw NotAChannel(path, "it is no folder");

@@ -54,6 +54,12 @@ class JournalHandOver {
         next_.mapping = std::move(mapping);
         next_.position = position;
     }
+    /// Unmaps all, also the segment that the writer did not take. The helper's thread has ended.
+    void clear() noexcept {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        next_ = {};
+        retired_.clear();
+    }
     /// Unmaps what is done: of large segments this takes milliseconds.
     void unmap_retired() {
         std::vector<Mapping> done;
@@ -96,7 +102,7 @@ class JournalHelper {
     /// In a forked child: closes the descriptors that it shares with its parent.
     void abandon() noexcept {
         description_.reset();
-        syncer_.abandon();
+        syncer_.close();
     }
     /// The errno of the sync that failed; 0: none has.
     int error() const noexcept { return load_acquire(&error_); }
@@ -115,9 +121,10 @@ class JournalHelper {
             work(segment);
             sleep(segment);
         }
-        over_->unmap_retired();
+        over_->clear();
         if (helps_) unlock_byte(description_, file().helper_lock());
         description_.reset();
+        syncer_.close();
     }
 
     std::int64_t now_in() const noexcept {

@@ -62,21 +62,6 @@ class JournalReaderCore : public JournalMember {
         }
         return done;
     }
-    /// Waits until a poll may find something. False: the time-out has passed.
-    bool wait(std::chrono::nanoseconds timeout) {
-        if (use() != idle || !open()) refuse();
-        check_timeout(timeout);
-        check_usable();
-        const InUse guard(*this);
-        const std::int64_t start = clock_ns(CLOCK_MONOTONIC);
-        const std::int64_t deadline = later(start, timeout.count());
-        for (bool over = timeout.count() == 0;; over = !sleep(start, deadline)) {
-            done_ = 0;
-            if (find_more()) return true;
-            if (over) return false;
-        }
-    }
-
     void set_spin(std::chrono::nanoseconds time) { spin_ = checked_spin(time); }
     std::int64_t position() const noexcept { return cursor_; }
     std::int64_t number() const noexcept { return number_; }
@@ -125,9 +110,9 @@ class JournalReaderCore : public JournalMember {
     }
 
     // JournalMember.
-    void give_back(bool) noexcept override { mapping_.detach(); }
+    void give_back(bool) noexcept override { let_go(); }
     void abandon() noexcept override {
-        mapping_.detach();
+        let_go();
         JournalMember::abandon();
     }
     [[noreturn, gnu::cold]] void throw_in_use() override { throw TwoThreads("a reader of journal " + file_.path); }
@@ -270,6 +255,11 @@ class JournalReaderCore : public JournalMember {
         } catch (const std::exception&) {
             // The exception that is under way goes first.
         }
+    }
+    /// Gives back the mapping and the descriptor of a segment: a closed reader may live on.
+    void let_go() noexcept {
+        mapping_.detach();
+        span_reader_.close();
     }
     /// Leaves the mapped segment, or the span: the next look chooses again.
     void leave() noexcept {

@@ -99,9 +99,9 @@ class JournalMend {
             std::vector<std::byte> bytes(static_cast<std::size_t>(q - p));
             const std::int64_t offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + header_.in_segment(p);
             acquire_fence();  // the dead writer's stores
-            if (::pread(fd.get(), bytes.data(), bytes.size(), offset) != q - p) {
-                throw_errno("pread", file_.segment_path(header_.segment_of(p)));
-            }
+            const ssize_t got = read_at(fd, bytes.data(), bytes.size(), offset);
+            if (got < 0) throw_errno("pread", file_.segment_path(header_.segment_of(p)));
+            if (got != q - p) file_.corrupt(p, "its segment ends before claimed");
             while (r < q) {  // 2
                 const RecordHead head = read_head(bytes.data() + (r - p));
                 if (head.length == 0) break;
@@ -120,7 +120,7 @@ class JournalMend {
 
     /// Resume 4: from the check at `x` to `end`.
     WriterStart walk(std::int64_t x, std::int64_t end) {
-        SpanReader reader(file_);
+        SpanReader reader(file_, true);
         const auto first = landmark_at(reader, x);
         if (!first || !first->time) file_.corrupt(x, "there is no check where checked says");
         WriterStart start{end, first->count, first->next, 0, *first->time, {}};
@@ -169,7 +169,7 @@ class JournalMend {
 
     /// Whether each check from `synced` on is right, and the records reach `end`.
     bool proves(std::int64_t end) {
-        SpanReader reader(file_);
+        SpanReader reader(file_, true);
         const auto first = landmark_at(reader, end_of_reading(file_, true));
         if (!first) return false;
         for (std::int64_t at = first->next;;) {
@@ -185,7 +185,7 @@ class JournalMend {
     void write_again(std::int64_t from, std::int64_t to) {
         constexpr std::int64_t piece = 1 << 20;
         std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(piece, header_.size())));
-        SpanReader reader(file_);
+        SpanReader reader(file_, true);
         for (std::int64_t at = from; at < to;) {
             const std::int64_t segment = header_.segment_of(at);
             const auto length =
@@ -243,7 +243,7 @@ class JournalMend {
     Walked walk_cold(std::uint64_t all) {
         Walked walked;
         walked.begin = std::max(end_of_reading(file_, true), beginning(file_));
-        SpanReader reader(file_);
+        SpanReader reader(file_, true);
         const auto first = landmark_at(reader, walked.begin);
         if (!first) file_.corrupt(walked.begin, "there is no check where the walk of a recovery begins");
         const bool cut = !first->time;
@@ -347,6 +347,8 @@ class JournalMend {
                     JournalSeek seek(file_, false, false);
                     const JournalCursor found = seek.position(gate);
                     words.store_gate({found.position, found.number, lost});
+                } catch (const IoError&) {
+                    throw;
                 } catch (const FlyringError&) {
                     // It leads nowhere: its owner is told.
                 }

@@ -25,7 +25,21 @@ inline void raise(std::int64_t* word, std::int64_t value) noexcept {
     }
 }
 
+/// Reads up to `length` bytes; fewer at the file's end. -1: it cannot be read, and errno says why.
+inline ssize_t read_at(const Fd& fd, std::byte* to, std::size_t length, std::int64_t offset) noexcept {
+    std::size_t done = 0;
+    while (done < length) {
+        const ssize_t got = ::pread(fd.get(), to + done, length - done, offset + static_cast<std::int64_t>(done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        done += static_cast<std::size_t>(got);
+    }
+    return static_cast<ssize_t>(done);
+}
+
 /// Opens the segment at `position` if it is whole (2.3); otherwise it counts as missing, and the result is empty.
+/// Throws AccessDenied, IoError if that cannot be found out: a recovery removes what it takes for missing.
 inline Fd open_segment(const JournalFile& file, std::int64_t position, int access = O_RDONLY) {
     const std::string path = file.segment_path(position);
     Fd fd(::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -39,7 +53,9 @@ inline Fd open_segment(const JournalFile& file, std::int64_t position, int acces
         return {};
     }
     std::byte page[layout::HEADER_LENGTH];
-    if (::pread(fd.get(), page, sizeof page, 0) != static_cast<ssize_t>(sizeof page)) return {};
+    const ssize_t got = read_at(fd, page, sizeof page, 0);
+    if (got < 0) throw_errno("pread", path);
+    if (got != static_cast<ssize_t>(sizeof page)) return {};
     return is_segment_header(page, file.header, position) ? std::move(fd) : Fd();
 }
 

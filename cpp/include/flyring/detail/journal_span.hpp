@@ -28,7 +28,8 @@ enum class SpanEnd {
 /// The records from the end of one check up to and with the next. An object of this class reads one after the other.
 class SpanReader {
   public:
-    explicit SpanReader(const JournalFile& file) noexcept : file_(&file) {}
+    /// `strict`: bytes that cannot be read are an IoError, because more than a reader's place depends on them.
+    explicit SpanReader(const JournalFile& file, bool strict = false) noexcept : file_(&file), strict_(strict) {}
 
     /// Reads the span that begins at `start`. `limit`: bytes from there on are not read (a multiple of 64).
     SpanEnd read(std::int64_t start, std::int64_t limit = layout::MAX_POSITION) {
@@ -106,17 +107,11 @@ class SpanReader {
     std::uint32_t crc = 0;      // of the records up to records_end, unless it is wrong
 
     /// Reads bytes of the segment that is open. False: they cannot be read.
-    bool read_at(std::int64_t position, std::byte* to, std::size_t length) const noexcept {
-        std::int64_t offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + file_->header.in_segment(position);
-        while (length != 0) {
-            const ssize_t got = ::pread(fd_.get(), to, length, offset);
-            if (got < 0 && errno == EINTR) continue;
-            if (got <= 0) return false;
-            to += got;
-            offset += got;
-            length -= static_cast<std::size_t>(got);
-        }
-        return true;
+    bool read_at(std::int64_t position, std::byte* to, std::size_t length) const {
+        const auto offset = static_cast<std::int64_t>(layout::HEADER_LENGTH) + file_->header.in_segment(position);
+        const ssize_t got = detail::read_at(fd_, to, length, offset);
+        if (got < 0 && strict_) throw_errno("pread", file_->segment_path(file_->header.segment_of(position)));
+        return got == static_cast<ssize_t>(length);
     }
     /// Opens the segment at `position`. False: it is missing.
     bool open(std::int64_t position) {
@@ -164,6 +159,7 @@ class SpanReader {
     }
 
     const JournalFile* file_;
+    bool strict_;
     Fd fd_;
     std::int64_t opened_ = -1;
     std::unique_ptr<std::byte[]> buffer_;

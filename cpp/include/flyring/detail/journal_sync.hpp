@@ -66,7 +66,8 @@ class JournalSyncer {
         }
         return ::fdatasync(fd_.get()) == 0 ? 0 : errno;
     }
-    void abandon() noexcept { fd_.reset(); }
+    /// Closes the segment that is open; the next sync opens it again.
+    void close() noexcept { fd_.reset(); }
 
   private:
     void check(std::int64_t to, std::int64_t from) const {

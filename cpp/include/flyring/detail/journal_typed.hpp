@@ -29,7 +29,6 @@ class TypedJournalClaim {
 
     /// Appends the message. Returns and throws as JournalClaim::commit does.
     std::int64_t commit() { return claim_.commit(); }
-    std::int64_t commit(std::int64_t time) { return claim_.commit(time); }
     /// Discards the claimed space. Returns and throws as JournalClaim::abort does.
     std::int64_t abort() { return claim_.abort(); }
 

@@ -134,11 +134,11 @@ class JournalWriterCore final : public JournalMember {
         guard.set_after(claim_open);
         return at(end_) + journal_message_header;
     }
-    std::int64_t commit_claim(std::size_t length, std::int64_t time) {
+    std::int64_t commit_claim(std::size_t length) {
         if (FLYRING_UNLIKELY(!usable())) lose_claim();
         const InUse guard(*this);
         const std::int64_t position = end_;
-        publish_message(at(position), length, claim_type_, time == now ? clock_.now() : time,
+        publish_message(at(position), length, claim_type_, clock_.now(),
                         journal_align(journal_message_header + static_cast<std::int64_t>(length)));
         return position;
     }
@@ -216,10 +216,11 @@ class JournalWriterCore final : public JournalMember {
             wake_all(file_.data());
         }
         segment_.detach();
+        syncer_.close();  // a closed writer may live on
     }
     void abandon() noexcept override {
         if (helper_) helper_->abandon();
-        syncer_.abandon();
+        syncer_.close();
         segment_.detach();
         JournalMember::abandon();
     }
@@ -513,8 +514,8 @@ inline void JournalWriterCore::begin(const WriterStart& start) {
     set_due();
 }
 
-/// Appends messages in batches: of each, the first record's length comes last (channel.md 6.3). Returns how many, all
-/// unless there was no space for more.
+/// Appends messages in batches: of each, the first record's length comes last (channel.md 6.3). Returns how many: all.
+/// If there is no space for the rest, what comes before it stays.
 inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, std::int32_t type, std::int64_t time) {
     if (use() != idle || !usable() || type < 1) refuse(0, type);
     for (const Bytes& message : messages) {
@@ -538,14 +539,16 @@ inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, st
         return static_cast<std::int32_t>(journal_message_header + static_cast<std::int64_t>(message.size()));
     };
     std::size_t done = 0;
+    std::exception_ptr failed;
     while (done < messages.size()) {
         const std::int64_t first = size_of(messages[done]);
         if (end_ + first > claimed_) {
             try {
                 reserve(first);
-            } catch (const FlyringError&) {
+            } catch (...) {
                 if (done == 0) throw;
-                break;  // what was appended stays; the next call says why there is no more
+                failed = std::current_exception();
+                break;
             }
         }
         const std::int64_t most = std::min(header.longest(), segment_end() - journal_unit - end_);
@@ -566,8 +569,13 @@ inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, st
         if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
         set_due();
     }
-    after_append();
+    try {
+        after_append();
+    } catch (...) {
+        if (!failed) throw;
+    }
     wake_readers();
+    if (failed) std::rethrow_exception(failed);
     return done;
 }
 

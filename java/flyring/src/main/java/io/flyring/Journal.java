@@ -4,6 +4,7 @@ package io.flyring;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
@@ -474,7 +475,9 @@ public final class Journal implements AutoCloseable {
                     } finally {
                         pushSeat.closed();
                         file.data().wakeAll(); // as a close of a writer
-                        pushSeat.release();
+                        if (!pushSeat.release()) {
+                            pushSeat = null;
+                        }
                     }
                 }
             }
@@ -746,6 +749,7 @@ public final class Journal implements AutoCloseable {
      * Closes the journal and its writer, readers and consumers. The writer syncs first. A second close does nothing.
      *
      * @throws ViewAliveException if called from a handler of a reader or consumer; that one stays open.
+     * @throws IoException if the writer's last sync failed; everything is closed all the same.
      */
     @Override
     public void close() {
@@ -761,7 +765,15 @@ public final class Journal implements AutoCloseable {
         synchronized (open) {
             all = new ArrayList<>(open);
         }
-        all.forEach(Journal::closeQuietly);
+        all.sort(Comparator.comparing(each -> each.getClass().getName())); // in one order, whatever their hashes
+        IoException failed = null;
+        for (AutoCloseable each : all) {
+            try {
+                closeQuietly(each);
+            } catch (IoException e) { // it is closed
+                failed = failed == null ? e : failed;
+            }
+        }
         synchronized (open) {
             closed = true;
         }
@@ -775,5 +787,8 @@ public final class Journal implements AutoCloseable {
             }
         }
         file.close();
+        if (failed != null) {
+            throw failed;
+        }
     }
 }

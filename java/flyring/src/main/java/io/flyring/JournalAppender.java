@@ -241,8 +241,22 @@ final class JournalAppender {
         }
     }
 
-    /** The segment that begins at a position, ready: it is durable, with its name, before its first record. */
+    /** The segment that begins at a position, mapped and ready: durable, with its name, before its first record. */
     private JournalSegment nextSegment(long base) {
+        final JournalSegment next = readySegment(base);
+        boolean done = false;
+        try {
+            next.map(); // if that fails, nothing is changed
+            done = true;
+            return next;
+        } finally {
+            if (!done) {
+                next.close();
+            }
+        }
+    }
+
+    private JournalSegment readySegment(long base) {
         final JournalSegment prepared = handover.take(base);
         if (prepared != null) {
             return prepared;
@@ -319,15 +333,16 @@ final class JournalAppender {
         if (end >= nextDue || every > 0) {
             doDue(every);
         }
-        wakeReaders(); // 8: they do not wait for the disk
-        if (every == Layout.JOURNAL_SYNC_EACH) { // 9
-            sync();
-        }
+        wakeAndSync();
     }
 
-    private void wakeReaders() {
+    /** Steps 8 and 9: readers do not wait for the disk. */
+    private void wakeAndSync() {
         if (data.isAwaited(1)) {
             data.wakeNow(1);
+        }
+        if (control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY) == Layout.JOURNAL_SYNC_EACH) {
+            sync();
         }
     }
 
@@ -400,15 +415,25 @@ final class JournalAppender {
             while (taken < number) {
                 taken += appendPart(messages, from + taken, number - taken, type, at);
             }
-        } finally {
-            if (taken > 0) {
-                wakeReaders(); // 8
+        } catch (Throwable e) {
+            if (taken > 0 && isUsable()) {
+                settle(e);
             }
+            throw e;
         }
-        if (taken > 0 && control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY) == Layout.JOURNAL_SYNC_EACH) { // 9
-            sync();
+        if (taken > 0) {
+            wakeAndSync();
         }
         return taken;
+    }
+
+    /** Makes durable what a batch has appended before it failed, if each append is to be. */
+    private void settle(Throwable failure) {
+        try {
+            wakeAndSync();
+        } catch (FlyringException e) {
+            failure.addSuppressed(e);
+        }
     }
 
     /** As many messages as fit before the segment's last check and into a quarter of it (channel.md 6.3). */

@@ -5,14 +5,11 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.DirectoryNotEmptyException;
-import java.nio.file.DirectoryStream;
-import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * Creates journals and removes them (journal.md 2). Both hold a lock on the folder, so that two creators do not replace
@@ -20,6 +17,7 @@ import java.util.Arrays;
  */
 final class JournalCreation {
     private static final int TRIES = 100;
+    private static final int FOLDER_MODE = 0700;
 
     private JournalCreation() {
     }
@@ -80,13 +78,9 @@ final class JournalCreation {
     }
 
     private static void makeFolder(String path) {
-        try {
-            Files.createDirectory(Path.of(path),
-                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
-        } catch (FileAlreadyExistsException e) {
-            return;
-        } catch (IOException e) {
-            throw ChannelFile.io("mkdir", e, path);
+        final int result = Sys.makeFolder(path, FOLDER_MODE);
+        if (result != -Linux.EEXIST) {
+            ChannelFile.check("mkdir", result, path);
         }
     }
 
@@ -144,6 +138,16 @@ final class JournalCreation {
         return words;
     }
 
+    private static List<String> names(String path) {
+        final List<String> names = Folder.names(path);
+        return names == null ? List.of() : names;
+    }
+
+    /** Whether a file of this name is a segment, or one that was being made. */
+    private static boolean isOurs(String name) {
+        return JournalFile.isSegmentName(name) || name.startsWith(".") && name.endsWith(".tmp");
+    }
+
     /** Segments that a create or an unlink has left, whose process was killed. */
     private static void removeSegments(JournalFile journal) {
         for (long base : journal.segments()) {
@@ -153,16 +157,11 @@ final class JournalCreation {
 
     /** Throws if a folder without a control file holds what is not a journal's. */
     private static void checkOurs(String path) {
-        try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of(path))) {
-            for (Path each : all) {
-                final String name = each.getFileName().toString();
-                if (!JournalFile.isSegmentName(name) && !(name.startsWith(".") && name.endsWith(".tmp"))) {
-                    throw new NotAChannelException(path, path + " is a folder that holds other files than a journal's: "
-                        + name + ". Choose another name.");
-                }
+        for (String name : names(path)) {
+            if (!isOurs(name)) {
+                throw new NotAChannelException(path, path + " is a folder that holds other files than a journal's: "
+                    + name + ". Choose another name.");
             }
-        } catch (IOException e) {
-            throw ChannelFile.io("readdir", e, path);
         }
     }
 
@@ -212,16 +211,15 @@ final class JournalCreation {
     /** The control file first: then the journal does not exist any more. */
     private static void removeFiles(String path) {
         JournalFile.unlink(JournalFile.controlPath(path));
-        try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of(path))) {
-            for (Path each : all) {
-                final String name = each.getFileName().toString();
-                if (JournalFile.isSegmentName(name) || name.startsWith(".") && name.endsWith(".tmp")) {
-                    JournalFile.unlink(each.toString());
-                }
+        for (String name : names(path)) {
+            if (isOurs(name)) {
+                JournalFile.unlink(path + "/" + name);
             }
+        }
+        try {
             Files.deleteIfExists(Path.of(path));
-        } catch (DirectoryNotEmptyException | NoSuchFileException e) {
-            return; // it holds other files, or is gone
+        } catch (DirectoryNotEmptyException e) {
+            return; // it holds other files
         } catch (IOException e) {
             throw ChannelFile.io("rmdir", e, path);
         }

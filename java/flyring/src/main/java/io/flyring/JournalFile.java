@@ -4,12 +4,10 @@ package io.flyring;
 import java.io.IOException;
 import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.regex.Pattern;
 
 /** An attached journal: its folder, its control file and the words in it (journal.md 2). Thread-safe. */
@@ -275,24 +273,16 @@ final class JournalFile implements AutoCloseable {
     long[] segments() {
         long[] found = new long[16];
         int number = 0;
-        try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of(path), "*.seg")) {
-            for (Path each : all) {
-                final String name = each.getFileName().toString();
-                if (!isSegmentName(name)) {
-                    continue;
-                }
-                final long base = parsed(name);
-                if (base >= 0 && base < Layout.MAX_POSITION && (base & segmentSize - 1) == 0) {
-                    found = number == found.length ? Arrays.copyOf(found, 2 * number) : found;
-                    found[number++] = base;
-                }
-            }
-        } catch (NoSuchFileException e) {
+        final List<String> names = Folder.names(path);
+        if (names == null) {
             return new long[0];
-        } catch (IOException e) {
-            throw ChannelFile.io("readdir", e, path);
-        } catch (DirectoryIteratorException e) {
-            throw ChannelFile.io("readdir", e.getCause(), path);
+        }
+        for (String name : names) {
+            final long base = isSegmentName(name) ? parsed(name) : -1;
+            if (base >= 0 && base < Layout.MAX_POSITION && (base & segmentSize - 1) == 0) {
+                found = number == found.length ? Arrays.copyOf(found, 2 * number) : found;
+                found[number++] = base;
+            }
         }
         found = Arrays.copyOf(found, number);
         Arrays.sort(found);

@@ -126,11 +126,15 @@ final class JournalSeat implements AutoCloseable {
         }
     }
 
-    /** Gives the slot back, and keeps the description. */
-    synchronized void release() {
-        if (lock != null && at >= 0) {
-            lock.unlock(file.lockByte(at));
+    /**
+     * Gives the slot back, and keeps the description; false if it was closed, because only that drops the lock. Throws
+     * nothing: what was appended is appended.
+     */
+    synchronized boolean release() {
+        if (lock != null && at >= 0 && !lock.unlockBeforeClose(file.lockByte(at))) {
+            close();
         }
+        return lock != null;
     }
 
     /** Closes the description; the kernel drops its locks. */

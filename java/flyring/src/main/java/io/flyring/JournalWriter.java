@@ -198,7 +198,8 @@ public final class JournalWriter implements AutoCloseable {
 
     /**
      * Appends copies of several buffers, each as one message. Reads the clock once, and wakes readers once. Checks all
-     * lengths first, so {@link MessageTooLargeException} means that nothing was appended.
+     * lengths first, so {@link MessageTooLargeException} means that nothing was appended. After another error, for
+     * example {@link NoSpaceException}, the messages before it are appended; {@link #number()} tells how many.
      *
      * @param messages the messages; each is its buffer's whole capacity.
      * @param from index of the first message to append.

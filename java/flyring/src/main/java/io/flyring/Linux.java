@@ -87,6 +87,7 @@ final class Linux {
     static final int SYS_FUTEX = arm() ? 98 : 202;
     static final int SYS_MEMBARRIER = arm() ? 283 : 324;
     static final int SYS_FUTEX_WAITV = 449;
+    static final int SYS_GETDENTS64 = arm() ? 61 : 217;
     static final int FUTEX_WAIT_BITSET = 9;
     static final int FUTEX_WAKE_BITSET = 10;
     static final int FUTEX_32 = 2;
@@ -100,6 +101,10 @@ final class Linux {
     static final int FUTEX_WAITV_SIZE = 24;
     static final int FUTEX_WAITV_ADDRESS = 8;
     static final int FUTEX_WAITV_FLAGS = 16;
+
+    /** struct linux_dirent64: its length at 16 (short), the name at 19, up to a zero byte. */
+    static final int DIRENT_LENGTH = 16;
+    static final int DIRENT_NAME = 19;
 
     /** struct timespec: seconds, and nanoseconds at 8. */
     static final int TIMESPEC_SIZE = 16;

@@ -58,11 +58,9 @@ final class Lock implements AutoCloseable {
         }
     }
 
-    /** Unlocks before a close, which drops the lock if this fails. */
-    synchronized void unlockBeforeClose(long offset) {
-        if (ours()) {
-            Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1);
-        }
+    /** Unlocks; false if that fails: then a close drops the lock. */
+    synchronized boolean unlockBeforeClose(long offset) {
+        return ours() && Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1) >= 0;
     }
 
     /** Whether another description, of any process, holds the lock. */

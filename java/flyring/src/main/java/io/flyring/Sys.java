@@ -38,6 +38,8 @@ final class Sys {
 
     private static native int rename(String from, String to);
 
+    private static native int mkdir(String path, int mode);
+
     private static native int fchmod(int fd, int mode);
 
     private static native int statx(int folder, long path, int flags, int mask, long result);
@@ -157,6 +159,11 @@ final class Sys {
         return result(open(path, flags, mode));
     }
 
+    /** Reads entries of a folder; returns how many bytes, 0 at its end. */
+    static int entries(int fd, long target, int length) {
+        return (int) result(syscall(Linux.SYS_GETDENTS64, fd, target, length, 0, 0, 0));
+    }
+
     static int closeFile(int fd) {
         return result(close(fd));
     }
@@ -203,6 +210,10 @@ final class Sys {
 
     static int renameFile(String from, String to) {
         return result(rename(from, to));
+    }
+
+    static int makeFolder(String path, int mode) {
+        return result(mkdir(path, mode));
     }
 
     static int changeMode(int fd, int mode) {

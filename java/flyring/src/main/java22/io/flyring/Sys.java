@@ -36,6 +36,7 @@ final class Sys {
     private static final MethodHandle CLOSE = function("close", JAVA_INT);
     private static final MethodHandle FALLOCATE = function("posix_fallocate", JAVA_INT, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle LINKAT = function("linkat", JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_INT);
+    private static final MethodHandle MKDIR = function("mkdir", ADDRESS, JAVA_INT);
     private static final MethodHandle RENAME = function("rename", ADDRESS, ADDRESS);
     private static final MethodHandle FCHMOD = function("fchmod", JAVA_INT, JAVA_INT);
     private static final MethodHandle STATX = LINKER.downcallHandle(LINKER.defaultLookup().find("statx").orElseThrow(),
@@ -112,6 +113,12 @@ final class Sys {
         return call((arena, errno) -> (int) OPEN.invokeExact(errno, arena.allocateFrom(path), flags, mode));
     }
 
+    /** Reads entries of a folder; returns how many bytes, 0 at its end. */
+    static int entries(int fd, long target, int length) {
+        return call((arena, errno) -> (int) (long) SYSCALL_ERRNO.invokeExact(errno, (long) Linux.SYS_GETDENTS64,
+            (long) fd, target, (long) length, 0L, 0L, 0L));
+    }
+
     static int closeFile(int fd) {
         return call((arena, errno) -> (int) CLOSE.invokeExact(errno, fd));
     }
@@ -164,6 +171,10 @@ final class Sys {
     static int renameFile(String from, String to) {
         return call((arena, errno) ->
             (int) RENAME.invokeExact(errno, arena.allocateFrom(from), arena.allocateFrom(to)));
+    }
+
+    static int makeFolder(String path, int mode) {
+        return call((arena, errno) -> (int) MKDIR.invokeExact(errno, arena.allocateFrom(path), mode));
     }
 
     static int changeMode(int fd, int mode) {

@@ -2,12 +2,20 @@
 package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -105,5 +113,113 @@ class JournalSurvivorsTest {
             assertEquals(number, consumer.result());
             System.out.println("messages: " + number);
         }
+    }
+
+    /** How many descriptors and mappings this process has of files in the folder. */
+    private long held() throws IOException {
+        long count = 0;
+        for (String each : Folder.names("/proc/self/fd")) {
+            try {
+                count += Files.readSymbolicLink(Path.of("/proc/self/fd", each)).startsWith(rings.folder()) ? 1 : 0;
+            } catch (IOException e) {
+                continue; // that of the listing
+            }
+        }
+        try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+            return count + maps.filter(line -> line.contains(rings.folder().toString())).count();
+        }
+    }
+
+    @Test
+    void aClosedObjectHoldsNothing() throws IOException {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            final long before = held();
+            for (boolean helper : new boolean[] {false, true}) {
+                JournalWriter writer = journal.writer("w", helper, 1, Duration.ZERO);
+                Journals.fill(writer, writer.position() + 4 * Journals.SMALL, 1000);
+                writer.sync();
+                JournalReader cold = journal.reader();
+                JournalReader tail = journal.reader(JournalStart.NEWEST);
+                JournalConsumer consumer = journal.consumer("c");
+                assertNotNull(cold.take());
+                assertNotNull(consumer.take());
+                Journals.append(writer, "x");
+                assertNotNull(tail.take());
+                assertTrue(held() > before + 4);
+                cold.close();
+                tail.close();
+                consumer.close();
+                writer.close();
+                assertEquals(before, held());
+            }
+            JournalReader reader = journal.reader();
+            JournalWriter writer = journal.writer();
+            assertNotNull(reader.take());
+            journal.close();
+            assertEquals(0, held());
+        }
+    }
+
+    @Test
+    void aJournalIsClosedAlsoIfTheLastSyncFails() throws IOException {
+        Journal journal = Journal.create(path(), Journals.small());
+        JournalReader reader = journal.reader();
+        JournalWriter writer = Journals.writer(journal);
+        Journals.append(writer, "x");
+        ChannelFile.syncs = file -> file.startsWith(path()) && file.endsWith(".seg") ? -Linux.EIO : 0;
+        try {
+            assertEquals(Linux.EIO, assertThrows(IoException.class, journal::close).errno());
+        } finally {
+            ChannelFile.syncs = null;
+        }
+        journal.close();
+        assertEquals(0, held());
+        assertThrows(ClosedException.class, reader::take);
+        try (Journal again = Journal.open(path()); JournalWriter heir = Journals.writer(again)) {
+            assertEquals(1, heir.number());
+            assertTrue(!again.stats().failed());
+        }
+    }
+
+    @Test
+    void aSyncThatFailsEndsTheWriterWithItsErrorNumber() {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            JournalWriter writer = Journals.writer(journal);
+            Journals.append(writer, "x");
+            ChannelFile.syncs = file -> file.startsWith(path()) && file.endsWith(".seg") ? -Linux.ENOSPC : 0;
+            try {
+                assertEquals(Linux.ENOSPC, assertThrows(IoException.class, writer::sync).errno());
+                assertEquals(Linux.ENOSPC, assertThrows(IoException.class,
+                    () -> Journals.append(writer, "y")).errno());
+                assertTrue(journal.stats().failed());
+                assertEquals(List.of("x"), Journals.texts(journal)); // readers go on
+                writer.close();
+                assertThrows(IoException.class, () -> Journals.writer(journal)); // it writes again, and syncs
+                assertTrue(journal.stats().failed());
+            } finally {
+                ChannelFile.syncs = null;
+            }
+            try (JournalWriter heir = Journals.writer(journal)) {
+                assertTrue(!journal.stats().failed());
+                Journals.append(heir, "z");
+            }
+            assertEquals(List.of("x", "z"), Journals.texts(journal));
+        }
+    }
+
+    @Test
+    void aFolderThatIsGoneHasNoNames() throws IOException {
+        assertNull(Folder.names(path()));
+        Files.createDirectory(Path.of(path()));
+        assertEquals(List.of(), Folder.names(path()));
+        Set<String> names = new HashSet<>();
+        for (int i = 0; i < 300; i++) {
+            String name = "x".repeat(i % 200) + i;
+            names.add(name);
+            Files.createFile(Path.of(path(), name));
+        }
+        assertEquals(names, new HashSet<>(Folder.names(path())));
+        assertEquals(300, Folder.names(path()).size());
+        assertThrows(IoException.class, () -> Folder.names(path() + "/0"));
     }
 }

@@ -188,7 +188,9 @@ final class Journals {
         if (request.has("writer")) {
             writers.close(request);
         } else if (request.has("journal")) {
-            journals.remove(Operations.known(journals, request, "journal")).close();
+            final String handle = Operations.known(journals, request, "journal");
+            journals.get(handle).close(); // if that fails, it can be closed again
+            journals.remove(handle);
         } else {
             readings.close(request);
         }
