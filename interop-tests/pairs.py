@@ -20,6 +20,7 @@ import cases
 import cases_death
 import cases_errors
 import cases_golden
+import cases_golden_journal
 import cases_golden_table
 import cases_journal
 import cases_journal_errors
@@ -108,6 +109,8 @@ def tests(languages, share):
         yield f"{language}: reads the golden files", cases_golden.read, language
         yield f"{language}: writes the golden files of tables", cases_golden_table.written, language
         yield f"{language}: reads the golden files of tables", cases_golden_table.read, language
+        yield f"{language}: writes the golden files of journals", cases_golden_journal.written, language
+        yield f"{language}: reads the golden files of journals", cases_golden_journal.read, language
         yield f"{language}: writes into files of newer versions", cases_golden.newer_written, language
         yield f"{language}: makes and verifies the stream of PEER.md", cases.the_stream_is_the_same, language
         yield f"{language}: numbered streams", cases.numbered_streams, language

@@ -35,6 +35,52 @@ TEST_F(JournalWaiting, a_sleeping_reader_is_woken_by_an_append) {
     }
 }
 
+TEST_F(JournalWaiting, padding_and_checks_wake_no_reader) {
+    for (const auto sync : {flyring::JournalSync::never(), flyring::JournalSync::each()}) {
+        flyring::JournalOptions made = options();
+        made.sync = sync;
+        const bool each = sync.word() == layout::JOURNAL_SYNC_EACH;
+        const std::string name = each ? "each" : "j";
+        Journal journal = Journal::create(name, made);
+        JournalWriter writer = journals::writer(journal);
+        append(writer, 0, 1);
+        const auto wakes = [&] { return control_word<std::uint32_t>(layout::JOURNAL_CONTROL_DATA_SEQUENCE, name); };
+        const auto asleep = [&] { return control_word<std::uint32_t>(layout::JOURNAL_CONTROL_DATA_ASLEEP, name); };
+        const auto synced = [&] { return control_word<std::int64_t>(layout::JOURNAL_CONTROL_SYNCED, name); };
+        set_control_word(layout::JOURNAL_CONTROL_DATA_ASLEEP, std::uint32_t{1}, name);
+        const std::uint32_t before = wakes();
+        const std::int64_t durable = synced();
+        for (int i = 0; i < 20; ++i) writer.claim(16000).abort();
+        {
+            const auto dropped = writer.claim(8);
+        }
+        EXPECT_GT(control_word<std::int64_t>(layout::JOURNAL_CONTROL_CHECKED, name), 3 * smallest);
+        EXPECT_EQ(wakes(), before);
+        EXPECT_EQ(asleep(), 1U);
+        EXPECT_EQ(synced(), durable) << "no sync is due by an abort";
+        writer.sync();
+        EXPECT_EQ(wakes(), before + 1) << "all, at its end";
+        EXPECT_EQ(asleep(), 1U) << "its check wakes no reader";
+        append(writer, 1, 1);
+        EXPECT_EQ(wakes(), before + (each ? 3 : 2)) << "the message, and its sync";
+        EXPECT_EQ(asleep(), 0U);
+    }
+}
+
+TEST_F(JournalWaiting, a_check_that_is_due_wakes_the_helper) {
+    flyring::JournalOptions made = options();
+    made.sync = flyring::JournalSync::every(1ms);
+    Journal journal = Journal::create("j", made);
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 1);
+    std::this_thread::sleep_for(2ms);
+    set_control_word(layout::JOURNAL_CONTROL_WORK_ASLEEP, std::uint32_t{1});
+    const std::int64_t checked = control_word<std::int64_t>(layout::JOURNAL_CONTROL_CHECKED);
+    append(writer, 1, 1);
+    EXPECT_GT(control_word<std::int64_t>(layout::JOURNAL_CONTROL_CHECKED), checked);
+    EXPECT_EQ(control_word<std::uint32_t>(layout::JOURNAL_CONTROL_WORK_ASLEEP), 0U);
+}
+
 TEST_F(JournalWaiting, a_wait_ends_at_its_time_out_and_by_a_close) {
     Journal journal = Journal::create("j", options());
     JournalReader reader = journal.reader();

@@ -114,11 +114,6 @@ static void commit_padding(JournalWriter *self, int64_t length, int64_t n)
     self->summed = self->end;
 }
 
-void journal_abort(JournalWriter *self, int64_t length)
-{
-    commit_padding(self, length, journal_align(length));
-}
-
 /* Make a check at the end (3.2), where its segment is mapped and has room. */
 static void make_check(JournalWriter *self)
 {
@@ -137,6 +132,13 @@ static void make_check(JournalWriter *self)
     self->summed = self->end;
     self->crc = CRC_BEGIN;
     self->checked_at = journal_clock(self);
+}
+
+void journal_abort(JournalWriter *self, int64_t length)
+{
+    commit_padding(self, length, journal_align(length));
+    if (UNLIKELY(self->since >= JOURNAL_CHECK_EVERY))
+        make_check(self);
 }
 
 void journal_forget_segment(JournalWriter *self)
@@ -231,11 +233,11 @@ bool journal_check_now(JournalWriter *self)
     return true;
 }
 
+/* 9 */
 COLD static bool sync_each(JournalWriter *self)
 {
     if (!journal_check_now(self))
         return false;
-    wake_if_asleep(&self->data_waker, 1);
     self->busy = true;
     Py_INCREF((PyObject *)self);
     PyObject *done = PyObject_CallMethod((PyObject *)self, "_sync_each", NULL);
@@ -246,31 +248,25 @@ COLD static bool sync_each(JournalWriter *self)
 }
 
 /* 7 with an interval. */
-static COLD bool sync_due(JournalWriter *self, int64_t every, int64_t clock)
+static COLD void check_due(JournalWriter *self, int64_t every, int64_t clock)
 {
-    if (every == JOURNAL_SYNC_EACH)
-        return sync_each(self);
-    if (every > 0) {
-        if (clock == 0)
-            clock = journal_clock(self);
-        if (self->since != 0 && (clock - self->checked_at >= every || clock < self->checked_at)) {
-            make_check(self);
-            wake_if_asleep(&self->work_waker, 1);
-        }
+    if (clock == 0)
+        clock = journal_clock(self);
+    if (self->since != 0 && (clock - self->checked_at >= every || clock < self->checked_at)) {
+        make_check(self);
+        wake_if_asleep(&self->work_waker, 1);
     }
-    return true;
 }
 
 bool journal_settle(JournalWriter *self, int64_t clock)
 {
-    bool fine = true;
     int64_t every = LOAD64_RELAXED(self->control + JOURNAL_CONTROL_SYNC_EVERY);
     if (UNLIKELY(self->since >= JOURNAL_CHECK_EVERY))
         make_check(self);
-    if (UNLIKELY(every != JOURNAL_SYNC_NEVER))
-        fine = sync_due(self, every, clock);
-    wake_if_asleep(&self->data_waker, 1); /* 8 */
-    return fine;
+    if (UNLIKELY(every > 0))
+        check_due(self, every, clock);
+    wake_if_asleep(&self->data_waker, 1); /* 8: readers do not wait for the disk */
+    return LIKELY(every != JOURNAL_SYNC_EACH) || sync_each(self);
 }
 
 /* append */

@@ -58,10 +58,12 @@ PyObject *journal_close_claim(JournalWriter *self, bool commit)
         clock = journal_clock(self); /* a claim's time is taken at the commit */
         journal_set_head(self, clock, self->claim_type);
         journal_commit(self, length, journal_align(length), 1, clock);
+        if (!journal_settle(self, clock))
+            return NULL;
     } else {
         journal_abort(self, length);
     }
-    return journal_settle(self, clock) ? PyLong_FromLongLong(position) : NULL;
+    return PyLong_FromLongLong(position);
 }
 
 void journal_drop_claim(JournalWriter *self)

@@ -170,10 +170,7 @@ static PyObject *writer_check(JournalWriter *self, PyObject *ignored)
 static PyObject *writer_make_check(JournalWriter *self, PyObject *ignored)
 {
     (void)ignored;
-    if (!journal_usable(self) || !journal_check_now(self))
-        return NULL;
-    wake_if_asleep(&self->data_waker, 1);
-    return Py_NewRef(Py_None);
+    return journal_usable(self) && journal_check_now(self) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *writer_fail(JournalWriter *self, PyObject *number)

@@ -84,9 +84,9 @@ static inline void journal_set_head(JournalWriter *self, int64_t time, int32_t t
 }
 /* Make the record at the end visible, and move the end over n bytes with so many messages (append 5 and 6). */
 void journal_commit(JournalWriter *self, int64_t length, int64_t n, int64_t messages, int64_t latest);
-/* Publish the claimed record of this length as padding. */
+/* Publish the claimed record of this length as padding (3.1): it wakes no reader, and no sync is due by it. */
 void journal_abort(JournalWriter *self, int64_t length);
-/* What follows an append (7 and 8). `clock`: of now, 0: not read. False with an exception: it was appended, but the sync
+/* What follows an append (7 to 9). `clock`: of now, 0: not read. False with an exception: it was appended, but the sync
    failed. */
 bool journal_settle(JournalWriter *self, int64_t clock);
 /* The wall clock in ns since 1970. */

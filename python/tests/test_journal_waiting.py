@@ -7,12 +7,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pytest
 
 from conftest import Child
-from flyring import ClosedError, Journal, JournalWriter, WaitSet
-from journals import made, payloads
+from flyring import ClosedError, Journal, JournalWriter, WaitSet, layout
+from journals import Folder, Z, made, payloads
 
 
 @pytest.fixture
@@ -51,6 +52,41 @@ def test_iteration_ends_when_the_writer_has_closed(journal: Journal) -> None:
     threading.Timer(0.05, writer.close).start()
     with journal.reader() as reader:
         assert [bytes(message) for message in reader] == payloads(500)
+
+
+@pytest.mark.parametrize("sync", ["never", "each"])
+def test_padding_and_checks_wake_no_reader(sync: Literal["never", "each"]) -> None:
+    with made("padded", sync=sync) as journal, journal.writer("w", helper=False) as writer:
+        folder = Folder(journal.path)
+        writer.append(b"x")
+        folder.store(layout.JOURNAL_CONTROL_DATA_ASLEEP, 1, 4)
+
+        def wakes() -> tuple[int, int]:
+            word = folder.word(layout.JOURNAL_CONTROL_DATA_SEQUENCE)  # both, of 4 bytes each
+            return word & 0xFFFFFFFF, word >> 32
+
+        before, synced = wakes()[0], folder.word(layout.JOURNAL_CONTROL_SYNCED)
+        for _ in range(20):
+            writer.claim(16000).abort()
+        assert folder.word(layout.JOURNAL_CONTROL_CHECKED) > 3 * Z
+        assert wakes() == (before, 1)
+        assert folder.word(layout.JOURNAL_CONTROL_SYNCED) == synced  # no sync is due by an abort
+        writer.sync()
+        assert wakes() == (before + 1, 1)  # all, at its end; its check wakes no reader
+        writer.append(b"y")
+        assert wakes() == (before + (3 if sync == "each" else 2), 0)  # the message, and its sync
+
+
+def test_a_check_that_is_due_wakes_the_helper() -> None:
+    with made("due", sync=0.001) as journal, journal.writer("w", helper=False) as writer:
+        folder = Folder(journal.path)
+        writer.append(b"x")
+        time.sleep(0.002)
+        folder.store(layout.JOURNAL_CONTROL_WORK_ASLEEP, 1, 4)
+        checked = folder.word(layout.JOURNAL_CONTROL_CHECKED)
+        writer.append(b"y")
+        assert folder.word(layout.JOURNAL_CONTROL_CHECKED) > checked
+        assert folder.word(layout.JOURNAL_CONTROL_WORK_SEQUENCE) >> 32 == 0
 
 
 def test_wake_across_processes(journal: Journal, child: Callable[..., Child]) -> None:

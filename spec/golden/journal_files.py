@@ -185,7 +185,7 @@ def segments():
 
 
 def checks():
-    """Checks within a segment of 128 KiB, after each 64 KiB; an aborted claim is in a span."""
+    """Checks within a segment of 128 KiB, after each 64 KiB, also of aborted claims."""
     g = Golden("checks", segment_size=131072, consumers=1)
     g.writer("feed")
     g.append("01")
@@ -195,6 +195,9 @@ def checks():
     g.sync()
     g.sync()
     g.append("02")
+    for _ in range(6):  # behind 64 KiB of padding
+        g.claim(32000)
+        g.abort()
     return g
 
 
@@ -203,6 +206,8 @@ def sync_each():
     g.writer("feed")
     g.append("01")
     g.append_many([pattern(i, 9) for i in range(3)])
+    g.claim(100)
+    g.abort()
     g.close_writer()
     g.push("02")
     return g
@@ -268,11 +273,16 @@ def sleepers():
     asleep("data")
     g.append_many(["02", "03"])
     g.append("04")
+    asleep("data")
+    g.claim(100)
+    g.abort()
+    g.sync()
+    g.append("05")
     g.fill(49153)  # enters the next segment
     g.sync()
     g.close_writer()
     asleep("data")
-    g.push("05")
+    g.push("06")
     return g
 
 

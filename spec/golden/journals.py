@@ -127,8 +127,10 @@ class Journal:
     def together(self, name, at):
         """Stores that the page does not order among each other count as one."""
         told, self.on_store = self.on_store, None
-        yield
-        self.on_store = told
+        try:
+            yield
+        finally:
+            self.on_store = told
         if told:
             told(name, at)
 
@@ -311,18 +313,21 @@ class Journal:
             self.write(position + 4, struct.pack("<i", kind))
 
     def committed(self, position, size, time, messages):
-        """Does 7 and 8, of the records from `position` on."""
+        """Does 7 to 9, of the records from `position` on."""
         self.largest = max(self.largest, time)
         end = self.t
         while position < end:
             length, kind = self.record(position)
             self.crc = self.summed(position, length, kind, self.crc)
             position += up(length, UNIT)
-        if self.t - self.since >= CHECK_EVERY:
-            self.check()
+        self.check_long()
+        self.wake("data")
         if self.word("sync_every") == -1:
             self.sync_records()
-        self.wake("data")
+
+    def check_long(self):
+        if self.t - self.since >= CHECK_EVERY:
+            self.check()
 
     def append(self, data, kind=1, time=None):
         n = up(16 + len(data), UNIT)
@@ -348,6 +353,7 @@ class Journal:
 
     def abort(self):
         self.padding(16 + self.open[0])
+        self.check_long()
 
     def batch(self, messages, kind):
         """A batch that fits: its records 2, 3, ... whole, then record 1 and its length."""
@@ -384,7 +390,10 @@ class Journal:
             if self.t % self.Z == 0:
                 self.make_ready(self.t)
             self.check()
-            self.wake("data")
+        self.make_durable()
+
+    def make_durable(self):
+        """Does 2 to 4, as any process may."""
         x = self.word("checked")
         if x <= self.word("synced"):
             return
@@ -500,8 +509,7 @@ class Journal:
             k, largest, _, _ = self.landmark(end)
             c = at = end + UNIT
         reached = max(c, end)
-        whole = [base for base in self.segments() if self.whole(base)]  # 2
-        h = whole[-1] + self.Z if self.base(c) in whole else c
+        h = self.goes_on(c)  # 2
         self.prepare(h, self.check_record(h, k, largest, 0))
         for slot in range(self.S):  # 3
             at = CONSUMERS_AT + CONSUMER_SIZE * slot
@@ -521,12 +529,10 @@ class Journal:
         for base in sorted(passed):
             if self.whole(base):
                 self.sync(self.name(base))
-        for base in self.segments():  # 5
-            stray = base > begin and base != h and (base > self.base(c) or base not in passed)
-            if stray or base + self.Z <= self.word("trimmed"):
-                del self.files[self.name(base)]
-                if self.on_store:
-                    self.on_store(self.name(base), 0)
+        for base in self.strays(begin, c, h, passed):  # 5
+            del self.files[self.name(base)]
+            if self.on_store:
+                self.on_store(self.name(base), 0)
         self.sync("")
         with self.together("control", PAGE + CONTROL["synced"][0]):  # 6
             values = {"synced": h, "checked": h, "ready": h + self.Z, "claimed": h + UNIT, "published": h + UNIT}
@@ -538,6 +544,16 @@ class Journal:
         self.t = self.since = h + UNIT
         self.count, self.largest, self.crc = k, largest, 0
         return {"position": c, "next": h, "messages": k, "reached": reached, "reason": 1}
+
+    def goes_on(self, c):
+        """Returns h (2): behind the highest whole segment; c, if there is no whole segment at c."""
+        whole = [base for base in self.segments() if self.whole(base)]
+        return whole[-1] + self.Z if self.base(c) in whole else c
+
+    def strays(self, begin, c, h, passed):
+        """Returns the segments that 5 unlinks."""
+        above = [b for b in self.segments() if b > begin and b != h and (b > self.base(c) or b not in passed)]
+        return above + [base for base in self.segments() if base + self.Z <= self.word("trimmed")]
 
     # --- consumers (6)
 

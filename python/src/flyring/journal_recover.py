@@ -79,7 +79,7 @@ def walk_proven(files: JournalFiles, progress: Progress | None = None, start: in
             elif found == CUT:
                 found = RIGHT if begin_at(files, walk, walk.cut_next) else CUT
                 walked.cuts += found == RIGHT
-        walked.reached = max(walked.end, reached_by(files, walked.end))
+        walked.reached = max(walked.end, walk.at)  # the walk ends at the first record that is not proven
         return walked
     except OSError as error:
         raise failed("read", error, files.path) from error
@@ -129,20 +129,6 @@ def next_segment(files: JournalFiles, walk: JournalWalk) -> int:
     elif found == CUT and begin_at(files, walk, walk.cut_next):
         return RIGHT
     return found
-
-
-def reached_by(files: JournalFiles, position: int) -> int:
-    """How far whole records reach behind the last right check: a hint."""
-    segment = files.segment_of(position)
-    file = open_segment(files, segment)
-    if file is None:
-        return position
-    try:
-        walk = JournalWalk(files.size)
-        walk.use(file, segment)
-        return walk.pass_records(position, EVERYTHING)[0]
-    finally:
-        file.close()
 
 
 def recover(files: JournalFiles, progress: Progress | None, reason: int = layout.JOURNAL_CUT_POWER_LOSS) -> Ready:

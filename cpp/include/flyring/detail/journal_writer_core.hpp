@@ -142,7 +142,7 @@ class JournalWriterCore final : public JournalMember {
                         journal_align(journal_message_header + static_cast<std::int64_t>(length)));
         return position;
     }
-    /// Publishes the open claim as padding.
+    /// Publishes the open claim as padding (3.1): it wakes no reader, and no sync is due by it.
     std::int64_t abort_claim(std::size_t length) {
         if (!usable()) lose_claim();
         const std::int64_t position = end_;
@@ -276,7 +276,7 @@ class JournalWriterCore final : public JournalMember {
         largest_ = std::max(largest_, time);
         advance(end_ + size, count_ + 1);
         if (FLYRING_UNLIKELY(end_ >= due_ || load_relaxed(file_published_ + sync_offset) != 0)) after_append();
-        if (waker_.is_due()) waker_.wake(waiting_bit(0));  // 8
+        wake_readers();  // 8, if 9 did not come
     }
     /// Step 6.
     [[gnu::always_inline]] inline void advance(std::int64_t end, std::int64_t count) noexcept {
@@ -388,14 +388,15 @@ class JournalWriterCore final : public JournalMember {
         due_ = std::min(summed_ + crc_piece, span_ + static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY));
     }
 
-    /// Step 7, and the CRC of what was appended.
+    /// Step 7, and the CRC of what was appended; also 8 and 9, if each append syncs.
     [[gnu::noinline]] void after_append() {
         if (end_ - summed_ >= crc_piece) sum(end_);
         if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
         set_due();
         const std::int64_t every = file_.valid_sync_every();
         if (every == layout::JOURNAL_SYNC_EACH) {
-            sync_in_use();
+            wake_readers();  // 8: they do not wait for the disk
+            sync_in_use();   // 9
         } else if (every > 0 && span_ != end_) {
             const std::int64_t time = wall_clock(file_.environment);
             if (time - checked_at_ < every && time >= checked_at_) return;
@@ -410,7 +411,6 @@ class JournalWriterCore final : public JournalMember {
             if (file_.header.in_segment(end_) == 0 && segment_position_ != end_) enter(end_, map_ready(end_));
             check();
             set_due();
-            if (waker_.is_due()) waker_.wake(waiting_bit(0));
         }
         try {
             if (syncer_.make_durable()) return;
@@ -419,6 +419,9 @@ class JournalWriterCore final : public JournalMember {
             throw;
         }
         throw_unusable();
+    }
+    [[gnu::always_inline]] inline void wake_readers() noexcept {
+        if (waker_.is_due()) waker_.wake(waiting_bit(0));
     }
     void wake_helper() noexcept {
         if (worker_.is_due()) worker_.wake(waiting_bit(0));
@@ -571,7 +574,7 @@ inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, st
     } catch (...) {
         if (!failed) throw;
     }
-    if (waker_.is_due()) waker_.wake(waiting_bit(0));
+    wake_readers();
     if (failed) std::rethrow_exception(failed);
     return done;
 }

@@ -237,9 +237,7 @@ final class JournalAppender {
                 enter(nextSegment(end));
             }
             makeCheck();
-            if (work.isAwaited(1)) {
-                work.wakeNow(1);
-            }
+            wakeHelper();
         }
     }
 
@@ -329,29 +327,42 @@ final class JournalAppender {
         end = newEnd;
     }
 
-    /** Steps 7 and 8. */
+    /** Steps 7 to 9. */
     private void finish() {
         final long every = control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY);
-        if (end >= nextDue || every != Layout.JOURNAL_SYNC_NEVER) {
+        if (end >= nextDue || every > 0) {
             doDue(every);
         }
-        if (data.isAwaited(1)) { // 8
+        wakeAndSync();
+    }
+
+    /** Steps 8 and 9: readers do not wait for the disk. */
+    private void wakeAndSync() {
+        if (data.isAwaited(1)) {
             data.wakeNow(1);
+        }
+        if (control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY) == Layout.JOURNAL_SYNC_EACH) {
+            sync();
+        }
+    }
+
+    private void wakeHelper() {
+        if (work.isAwaited(1)) {
+            work.wakeNow(1);
         }
     }
 
     /** Step 7, and a piece of the CRC. Seldom called without a sync policy. */
     private void doDue(long every) {
-        if (end - spanStart >= Layout.JOURNAL_CHECK_EVERY && (end & mask) != 0
-            || every > 0 && System.nanoTime() - checkedAt >= every) {
+        if (end - spanStart >= Layout.JOURNAL_CHECK_EVERY) {
             makeCheck();
+        } else if (every > 0 && System.nanoTime() - checkedAt >= every) {
+            makeCheck();
+            wakeHelper();
         } else if (end - crcEnd >= PIECE) {
             addCrc();
         }
         setShortcuts();
-        if (every == Layout.JOURNAL_SYNC_EACH) {
-            sync();
-        }
     }
 
     private void addCrc() {
@@ -409,10 +420,9 @@ final class JournalAppender {
                 settle(e);
             }
             throw e;
-        } finally {
-            if (taken > 0 && data.isAwaited(1)) {
-                data.wakeNow(1);
-            }
+        }
+        if (taken > 0) {
+            wakeAndSync();
         }
         return taken;
     }
@@ -420,7 +430,7 @@ final class JournalAppender {
     /** Makes durable what a batch has appended before it failed, if each append is to be. */
     private void settle(Throwable failure) {
         try {
-            doDue(control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY));
+            wakeAndSync();
         } catch (FlyringException e) {
             failure.addSuppressed(e);
         }
@@ -466,8 +476,7 @@ final class JournalAppender {
         commit(index, length + JournalRecord.HEADER, end + total, taken); // last: so all of them are whole
         largestTime = Math.max(largestTime, time);
         payload.invalidate();
-        final long every = control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY);
-        doDue(every == Layout.JOURNAL_SYNC_EACH && taken < number ? Layout.JOURNAL_SYNC_NEVER : every);
+        doDue(control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY));
         return taken;
     }
 
@@ -515,7 +524,7 @@ final class JournalAppender {
             payload.busy();
             publishPadding(length + JournalRecord.HEADER, size(length));
             payload.invalidate();
-            finish();
+            doDue(Layout.JOURNAL_SYNC_NEVER); // it wakes no reader, and no sync is due by it
         }
         return position;
     }
@@ -533,7 +542,7 @@ final class JournalAppender {
         payload.invalidate();
         if (error instanceof Exception) {
             publishPadding(length + JournalRecord.HEADER, size(length));
-            setShortcuts();
+            doDue(Layout.JOURNAL_SYNC_NEVER);
             return;
         }
         end(new ClosedException("An append to " + file.path + " was cut off by " + error + ". Take the writer again."));

@@ -63,6 +63,55 @@ class JournalWaitingTest {
         assertThrows(CancelledException.class, other::result);
     }
 
+    private static Memory control(String path) {
+        return JournalFile.open(path, new OpenOptions()).control;
+    }
+
+    @Test
+    void paddingAndChecksWakeNoReader() {
+        for (boolean each : new boolean[] {false, true}) {
+            final String path = rings.path("padded" + each + ".journal");
+            final JournalSync sync = each ? JournalSync.EACH : JournalSync.NEVER;
+            try (Journal padded = Journal.create(path, Journals.small().sync(sync));
+                JournalWriter aborts = Journals.writer(padded)) {
+                aborts.append(new byte[1]);
+                final Memory control = control(path);
+                control.putInt(Layout.JOURNAL_CONTROL_DATA_ASLEEP, 1);
+                final int before = control.getInt(Layout.JOURNAL_CONTROL_DATA_SEQUENCE);
+                final long synced = control.getLong(Layout.JOURNAL_CONTROL_SYNCED);
+                for (int i = 0; i < 20; i++) {
+                    aborts.claim(16000).abort();
+                }
+                assertTrue(control.getLong(Layout.JOURNAL_CONTROL_CHECKED) > 3 * Journals.SMALL);
+                assertEquals(before, control.getInt(Layout.JOURNAL_CONTROL_DATA_SEQUENCE));
+                assertEquals(1, control.getInt(Layout.JOURNAL_CONTROL_DATA_ASLEEP));
+                assertEquals(synced, control.getLong(Layout.JOURNAL_CONTROL_SYNCED), "no sync is due by an abort");
+                aborts.sync();
+                assertEquals(before + 1, control.getInt(Layout.JOURNAL_CONTROL_DATA_SEQUENCE), "all, at its end");
+                assertEquals(1, control.getInt(Layout.JOURNAL_CONTROL_DATA_ASLEEP), "its check wakes no reader");
+                aborts.append(new byte[1]);
+                assertEquals(before + (each ? 3 : 2), control.getInt(Layout.JOURNAL_CONTROL_DATA_SEQUENCE));
+                assertEquals(0, control.getInt(Layout.JOURNAL_CONTROL_DATA_ASLEEP));
+            }
+        }
+    }
+
+    @Test
+    void aCheckThatIsDueWakesTheHelper() throws Exception {
+        final String path = rings.path("due.journal");
+        try (Journal due = Journal.create(path, Journals.small().sync(JournalSync.every(Duration.ofMillis(1))));
+            JournalWriter appends = Journals.writer(due)) {
+            appends.append(new byte[1]);
+            Thread.sleep(2);
+            final Memory control = control(path);
+            control.putInt(Layout.JOURNAL_CONTROL_WORK_ASLEEP, 1);
+            final long checked = control.getLong(Layout.JOURNAL_CONTROL_CHECKED);
+            appends.append(new byte[1]);
+            assertTrue(control.getLong(Layout.JOURNAL_CONTROL_CHECKED) > checked);
+            assertEquals(0, control.getInt(Layout.JOURNAL_CONTROL_WORK_ASLEEP));
+        }
+    }
+
     /** An interrupt that is pending ends a wait, and nothing else: an append, a roll, a sync and a read go on. */
     @Test
     void anInterruptEndsWaitsAndNothingElse() throws Exception {

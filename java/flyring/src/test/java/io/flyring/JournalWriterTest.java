@@ -240,13 +240,7 @@ class JournalWriterTest {
     @Test
     void aSourceThatThrowsLeavesPadding() throws IOException {
         try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
-            DirectBuffer bad = (DirectBuffer) Proxy.newProxyInstance(getClass().getClassLoader(),
-                new Class<?>[] {DirectBuffer.class}, (proxy, method, arguments) -> {
-                    if (method.getName().equals("getBytes")) {
-                        throw new IllegalStateException("bad source");
-                    }
-                    return method.getName().equals("capacity") ? 100 : null;
-                });
+            DirectBuffer bad = badSource(100);
             assertThrows(IllegalStateException.class, () -> writer.append(bad, 0, 100));
             assertThrows(IllegalStateException.class, () -> writer.appendMany(TableTest.text("a"), bad));
             Journals.append(writer, "m0");
@@ -254,6 +248,31 @@ class JournalWriterTest {
             writer.sync();
         }
         assertEquals(2, records().stream().filter(each -> each.type() == -1).count());
+    }
+
+    /** A span has at most 65536 bytes and a record behind that (spec/journal.md 10): else it is taken for damaged. */
+    @Test
+    void sourcesThatThrowLeaveNoSpanThatIsTooLong() {
+        try (Journal journal = Journal.create(path(), Journals.small().segmentSize(1 << 18));
+            JournalWriter writer = Journals.writer(journal)) {
+            Journals.append(writer, "m0");
+            for (int i = 0; i < 6; i++) {
+                assertThrows(IllegalStateException.class, () -> writer.append(badSource(65_000), 0, 65_000));
+            }
+            Journals.append(writer, "m1");
+            writer.sync();
+            assertEquals(List.of("m0", "m1"), Journals.texts(journal));
+        }
+    }
+
+    private static DirectBuffer badSource(int length) {
+        return (DirectBuffer) Proxy.newProxyInstance(JournalWriterTest.class.getClassLoader(),
+            new Class<?>[] {DirectBuffer.class}, (proxy, method, arguments) -> {
+                if (method.getName().equals("getBytes")) {
+                    throw new IllegalStateException("bad source");
+                }
+                return method.getName().equals("capacity") ? length : null;
+            });
     }
 
     @Test
