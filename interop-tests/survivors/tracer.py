@@ -119,7 +119,7 @@ class Tracer:
         ptrace(INTERRUPT, tid)
         os.waitpid(tid, WALL)
         send()
-        self.points, failing, deliver = [], None, 0
+        self.points, failing, deliver, answering = [], None, 0, False
         while True:
             ptrace(SYSCALL, tid, 0, deliver)
             _, status = os.waitpid(tid, WALL)
@@ -131,13 +131,16 @@ class Tracer:
                     deliver = stop
                 continue
             info = syscall_info(tid)
+            if info.op == EXIT and answering:  # not at its entry: a long write that then blocks would lose its rest
+                ptrace(DETACH, tid)
+                return self.points
             if info.op == EXIT and failing is not None:
                 ptrace(POKEUSER, tid, RAX, (-failing) & (2**64 - 1))
                 failing = None
             elif info.op == ENTRY:
                 if info.number == WRITE and info.arguments[0] == 1:
-                    ptrace(DETACH, tid)
-                    return self.points
+                    answering = True
+                    continue
                 point = self._point(info)
                 if point is None:
                     continue

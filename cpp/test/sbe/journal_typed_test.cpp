@@ -44,7 +44,7 @@ TEST_F(JournalTyped, claims_are_written_and_read_by_the_codec) {
     JournalWriter writer = journals::writer(journal);
     auto claim = writer.claim<PriceUpdate>();
     claim->bid(1).ask(2).sequence(3);
-    EXPECT_EQ(claim.commit(99), 64);
+    EXPECT_EQ(claim.commit(), 64);
     EXPECT_EQ(code_of([&] { claim->bid(5); }), "closed");
     writer.append("raw");
     {
