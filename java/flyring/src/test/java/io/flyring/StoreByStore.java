@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.Consumer;
-import java.util.stream.Stream;
 import org.agrona.DirectBuffer;
 
 /**
@@ -273,7 +272,7 @@ final class StoreByStore {
         stores = (int) Stores.seen();
         consumed = process.seen;
         Stores.live(Long.MAX_VALUE);
-        kill();
+        Stores.dropLocks();
         process.channel.file().close();
         return died;
     }
@@ -290,18 +289,6 @@ final class StoreByStore {
                 need(scenario.before <= 5 || keeper.take() != null, "nothing to take");
             }
             read = scenario.before - 5;
-        }
-    }
-
-    /** Does what the kernel does at a death: drops the locks of everything that is open, and nothing else. */
-    private void kill() throws IOException {
-        try (Stream<Path> descriptors = Files.list(Path.of("/proc/self/fd"))) {
-            for (Path descriptor : descriptors.toList()) {
-                Path info = Path.of("/proc/self/fdinfo", descriptor.getFileName().toString());
-                if (Files.exists(info) && Files.readString(info).contains("lock:")) {
-                    Sys.closeFile(Integer.parseInt(descriptor.getFileName().toString()));
-                }
-            }
         }
     }
 

@@ -7,7 +7,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.function.Consumer;
-import java.util.stream.Stream;
 
 /**
  * Stops one operation after its k-th store to the channel, for every k, and checks from a new attachment what it left.
@@ -44,14 +43,7 @@ abstract class StoreDeaths<P extends StoreDeaths.Process> {
             for (Object seat : List.copyOf((List<?>) seats.get(channel))) {
                 ((Seat) seat).abandon();
             }
-            try (Stream<Path> descriptors = Files.list(Path.of("/proc/self/fd"))) {
-                for (Path descriptor : descriptors.toList()) { // locks of slots that were just being taken
-                    Path info = Path.of("/proc/self/fdinfo", descriptor.getFileName().toString());
-                    if (Files.exists(info) && Files.readString(info).contains("lock:")) {
-                        Sys.closeFile(Integer.parseInt(descriptor.getFileName().toString()));
-                    }
-                }
-            }
+            Stores.dropLocks(); // also of slots that were just being taken
             channel.file().close();
         }
     }

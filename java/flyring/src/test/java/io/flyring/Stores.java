@@ -9,11 +9,13 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import javax.tools.ToolProvider;
 
 /**
@@ -50,6 +52,22 @@ final class Stores {
     }
 
     private Stores() {
+    }
+
+    /** Does what the kernel does at a death: drops the locks of everything that is open, and nothing else. */
+    static void dropLocks() throws IOException {
+        try (Stream<Path> descriptors = Files.list(Path.of("/proc/self/fd"))) {
+            for (Path descriptor : descriptors.toList()) {
+                String number = descriptor.getFileName().toString();
+                try {
+                    if (Files.readString(Path.of("/proc/self/fdinfo", number)).contains("lock:")) {
+                        Sys.closeFile(Integer.parseInt(number));
+                    }
+                } catch (NoSuchFileException e) {
+                    // That of the listing, or one that the garbage collector has closed since.
+                }
+            }
+        }
     }
 
     /** Allows {@code stores} more stores. */
