@@ -178,6 +178,17 @@ def test_a_stream_is_joined_in_the_middle(channel: tuple[Process, Process]) -> N
     assert (answer["error"], answer["counts"]) == ("timeout", {"0": 30})
 
 
+def test_a_busy_reader_ends_when_its_time_is_over(channel: tuple[Process, Process]) -> None:
+    a, b = channel
+    a.call("publisher", channel="c", publisher="p")
+    b.call("subscriber", channel="c", subscriber="s")
+    a.call("publish_stream", publisher="p", **(STREAM | {"count": 40}))
+    streams = [{"ring": 0} | STREAM | {"count": 40}]
+    b.send("verify_stream", subscriber="s", streams=streams, how="take", wait="block", seconds=0)
+    answer = b.answer()
+    assert (answer["error"], answer["counts"]) == ("timeout", {"0": 1})  # messages are left: no turn was idle
+
+
 class FakeMessage(bytes):
     type: int
 
