@@ -27,9 +27,6 @@ inline flyring::detail::JournalInEnvironment fixed_journal(std::int32_t pid, std
     return {environment};
 }
 
-/// The boot in which a journal is recovered.
-inline constexpr std::byte next_journal_boot{0x23};
-
 /// Appends messages of zeros up to a place of the segment.
 inline void fill_journal(flyring::JournalWriter& writer, std::int64_t segment_size, std::int64_t until) {
     while (writer.position() % segment_size < until) {
