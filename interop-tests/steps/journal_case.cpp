@@ -67,7 +67,7 @@ void lose_power(const std::string& path, bool whole) {
         if (whole) {
             writer.close();
         } else {
-            fill_near_end(writer, static_cast<std::int64_t>(journal.segment_size()));
+            pad_near_end(writer, static_cast<std::int64_t>(journal.segment_size()));
             for (int i = 0; i < 3; ++i) writer.append(journal_value(i, 300), 1);
             auto orders = journal.consumer("orders");
             auto audit = journal.consumer("audit");
