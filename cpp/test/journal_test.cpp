@@ -51,6 +51,28 @@ TEST_F(JournalVerbs, create_makes_the_folder_with_a_control_file_and_a_segment) 
     EXPECT_EQ(again.stats().segments, 0U);
 }
 
+TEST_F(JournalVerbs, the_folder_is_open_to_those_that_may_use_the_files) {
+    const std::vector<std::pair<mode_t, mode_t>> modes = {
+        {0600, 0700}, {0640, 0750}, {0660, 0770}, {0664, 0775}, {0620, 0730}};
+    for (const auto& [mode, wanted] : modes) {
+        for (const mode_t bits : {mode_t{0}, mode_t{02000}}) {
+            if (bits != 0) {  // the user's own folder keeps the bits that it has
+                ASSERT_EQ(::mkdir(journal_folder().c_str(), 0700), 0);
+                ASSERT_EQ(::chmod(journal_folder().c_str(), bits | 0700), 0);
+            }
+            JournalOptions made = options();
+            made.mode = mode;
+            Journal::create("j", made);
+            struct stat status{};
+            ASSERT_EQ(::stat(journal_folder().c_str(), &status), 0);
+            EXPECT_EQ(status.st_mode & 07777, wanted | bits);
+            ASSERT_EQ(::stat(segment_file(0).c_str(), &status), 0);
+            EXPECT_EQ(status.st_mode & 07777, mode);
+            Journal::unlink("j");
+        }
+    }
+}
+
 TEST_F(JournalVerbs, options_are_checked_and_compared) {
     const auto invalid = [](const std::function<void(JournalOptions&)>& change) {
         JournalOptions made = options();

@@ -75,6 +75,21 @@ def test_create(folder: Path) -> None:
     assert error.value.path == str(folder / "prices.journal")
 
 
+@pytest.mark.parametrize(
+    ("mode", "wanted"), [(0o600, 0o700), (0o640, 0o750), (0o660, 0o770), (0o664, 0o775), (0o620, 0o730)]
+)
+def test_the_folder_is_open_to_those_that_may_use_the_files(folder: Path, mode: int, wanted: int) -> None:
+    for bits in (0, 0o2000):
+        there = folder / "j.journal"
+        if bits:  # the user's own folder keeps the bits that it has
+            there.mkdir()
+            there.chmod(bits | 0o700)
+        made(mode=mode).close()
+        assert there.stat().st_mode & 0o7777 == wanted | bits
+        assert {file.stat().st_mode & 0o7777 for file in there.iterdir()} == {mode}
+        Journal.unlink("j")
+
+
 def test_segment_header(journal: Journal) -> None:
     page = Folder(journal.path).segment(0).read_bytes()[:4096]
     assert page[:8] == b"FLYSEGM\0"

@@ -242,7 +242,7 @@ def create_journal(
             memory.close()
         made.append(file)
 
-    with creating(path):
+    with creating(path, mode):
         try:
             create_file(
                 f"{path}/{CONTROL_FILE}", header.file_length, mode, any_file_system, False, make, True, overlay=False
@@ -257,9 +257,16 @@ def create_journal(
     return made[0]
 
 
+def folder_mode(mode: int) -> int:
+    """What those need of the folder that may read files of this mode (read, search) or write them (write, search)."""
+    read, write = mode & 0o444, mode & 0o222
+    return 0o700 | read | read >> 2 | write | write >> 1
+
+
 @contextlib.contextmanager
-def creating(path: str) -> Iterator[None]:
-    """Keeps other processes from making a journal in this folder, which could replace its first segment."""
+def creating(path: str, mode: int) -> Iterator[None]:
+    """Keeps other processes from making a journal in this folder, which could replace its first segment. ``mode``: that
+    of the files; the folder gets what it needs."""
     try:
         folder = File(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
@@ -271,6 +278,8 @@ def creating(path: str) -> Iterator[None]:
         foreign = [name for name in os.listdir(path) if not OWN_FILES.fullmatch(name)]
         if foreign:
             raise NotAChannelError(path, f"its folder holds other files: {sorted(foreign)[0]!r}")
+        with contextlib.suppress(PermissionError):  # another user made the folder
+            os.fchmod(folder.fileno(), os.fstat(folder.fileno()).st_mode & 0o7777 | folder_mode(mode))
         yield
     except FlyringError:
         raise
