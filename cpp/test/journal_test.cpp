@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <fstream>
+
 #include "faults.hpp"
 #include "journals.hpp"
 
