@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <fstream>
+
 #include "faults.hpp"
 #include "journals.hpp"
 
@@ -500,6 +502,35 @@ TEST_F(JournalVerbs, the_helper_makes_segments_ahead_and_syncs_them) {
     EXPECT_TRUE(eventually([&] { return journal.stats().unsynced_since == 0; }));
     writer.close();
     EXPECT_FALSE(journal.stats().helping);
+}
+
+TEST_F(JournalVerbs, the_helper_maps_all_segments_that_it_keeps_ahead) {
+    Journal journal = Journal::create("j", options());
+    const auto mapped = [](std::int64_t position) {
+        char name[32];
+        std::snprintf(name, sizeof name, "/%019lld.seg", static_cast<long long>(position));
+        std::string line;
+        for (std::ifstream maps("/proc/self/maps"); std::getline(maps, line);) {
+            if (line.find(name) != std::string::npos) return true;
+        }
+        return false;
+    };
+    JournalWriter writer = journal.writer("", true, 3);
+    const auto ahead = [&](std::int64_t position) {
+        for (int i = 0; i < 2000; ++i) {
+            if (mapped(position) && mapped(position + smallest) && mapped(position + 2 * smallest)) return true;
+            std::this_thread::sleep_for(1ms);
+        }
+        return false;
+    };
+    EXPECT_TRUE(ahead(smallest));
+    while (writer.position() < 2 * smallest + 64) writer.append(std::string(200, 'x'));
+    EXPECT_TRUE(ahead(3 * smallest));
+    for (int i = 0; i < 2000 && (mapped(0) || mapped(smallest)); ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_FALSE(mapped(0) || mapped(smallest)) << "what the writer has left";
+    EXPECT_EQ(writer.unprepared(), 0);
+    writer.close();
+    for (int i = 0; i < 6; ++i) EXPECT_FALSE(mapped(i * smallest)) << i;
 }
 
 TEST_F(JournalVerbs, with_sync_each_an_append_is_durable_when_it_returns) {
