@@ -89,6 +89,26 @@ TEST_F(TableWaiting, a_wait_for_the_table_ends_with_any_change) {
     EXPECT_EQ(code_of([&] { table.wait_changed(2, 10ms); }), "timed-out");
 }
 
+TEST_F(TableWaiting, a_close_ends_the_waits_of_its_object) {
+    const std::int64_t first = table.put("a", "1");
+    for (int i = 0; i < 4; ++i) {
+        Table own = Table::open("t");
+        auto own_entry = *own.entry("a");
+        const auto time = woken(
+            [&] {
+                EXPECT_EQ(code_of([&] {
+                              if (i == 0) own.wait_changed("a", first);
+                              if (i == 1) own.wait_changed("b", 0);
+                              if (i == 2) own.wait_changed(own.version());
+                              if (i == 3) own_entry.wait_changed(first);
+                          }),
+                          "closed");
+            },
+            [&] { own.close(); });
+        EXPECT_LT(time, 70ms) << i;  // the cap is 100 ms
+    }
+}
+
 TEST_F(TableWaiting, an_entry_waits_too_and_a_held_writer_wakes) {
     table.put("a", "1");
     auto entry = table.entry("a");
