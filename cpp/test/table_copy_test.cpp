@@ -299,6 +299,28 @@ TEST_F(TableCopies, a_writer_whose_grow_fails_early_goes_on) {
     EXPECT_EQ(content(Table::open("t")).size(), 2U);
 }
 
+// One of them reads the id of this boot: a larger file with another one would need a recovery.
+TEST_F(TableCopies, a_grow_in_which_a_file_cannot_be_opened_loses_nothing) {
+    Table table = Table::create("t", options(2));
+    table.put("a", "1");
+    for (int failing = 1;; ++failing) {
+        int opens = 0;
+        {
+            const faults::Hook hook([&](const faults::Call& call) {
+                opens += std::string(call.name) == "open" ? 1 : 0;
+                return std::string(call.name) == "open" && opens == failing ? EMFILE : 0;
+            });
+            const std::string code = code_of([&] { table.grow(table.capacity() + 1); });
+            EXPECT_EQ(code, opens < failing ? "none" : "io") << failing;
+        }
+        if (opens < failing) break;
+        EXPECT_EQ(Table::open("t").get("a"), "1") << failing;
+        EXPECT_EQ(table.get("a"), "1") << failing;
+        EXPECT_GT(table.put("a", "1", 1s), 0) << failing;
+        ASSERT_LT(failing, 20);
+    }
+}
+
 TEST_F(TableCopies, a_put_that_waits_for_the_slot_goes_into_the_larger_file) {
     Table table = Table::create("t", options(2));
     Table other = Table::open("t");
