@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 
-from driver import Peer, Refused
+from driver import ROOT, Peer, Refused
 from harness import above, after, data_of, drain, equal, fill, offer_within, refused, shared, true, Skip, Wrong
 
 SMALL = {"kind": "broadcast", "capacity": 4096, "alignment": 64, "publishers": 2, "subscribers": 2, "counters": 0}
@@ -142,10 +142,10 @@ def full_journal(run, language):
     peer.call("close", writer="w")
 
 
-def read(peer, reader):
-    """Returns what a reader finds now."""
+def read(peer, name, what="reader"):
+    """Returns what a reader, or a consumer, finds now."""
     found = []
-    while messages := peer.call("poll", reader=reader, limit=16)["messages"]:
+    while messages := peer.call("poll", limit=16, **{what: name})["messages"]:
         found += [message["data"] for message in messages]
     return found
 
@@ -184,6 +184,43 @@ def only_reading(run, language, other, read_only_mount):
     finally:
         for file, mode in modes.items():
             file.chmod(mode)
+
+
+def of_a_group(run, language, other):
+    """A journal of mode 0660 in the folder of a group: another user of the group appends, reads, consumes and trims,
+    beside the first one. A user of no group gets *access denied*."""
+    group = 60_001
+    words = {user: ["setpriv", f"--reuid={user}", f"--regid={gid}", "--clear-groups"]
+             for user, gid in ((60_002, group), (60_003, group), (60_004, 60_004))}  # fmt: skip
+    for one in words.values():
+        need_permission([*one, "env", "-C", str(ROOT)])  # and may this user enter the checkout?
+    folder = run.folder / run.name()
+    folder.mkdir()
+    os.chown(folder, 0, group)
+    folder.chmod(0o2770)
+    mode = run.folder.stat().st_mode
+    run.folder.chmod(mode | 0o011)
+    try:
+        owner, member, stranger = (wrapped(run, a, words[user]) for a, user in zip((other, language, language), words))
+        name, data = str(folder / "j.journal"), "00" * 4000
+        owner.call("create", journal="j", name=name, mode=0o660, **JOURNAL)
+        owner.call("push", journal="j", data=data, type=1)
+        refused("access-denied", stranger, "open", journal="j", name=name)
+        member.call("open", journal="j", name=name)
+        member.call("writer", journal="j", writer="w")
+        member.call("append_many", writer="w", data=[data] * 40)
+        member.call("consumer", journal="j", consumer="c", name="c")
+        equal("the member reads", len(read(member, "c", "consumer")), 41)
+        member.call("close", writer="w")
+        above("bytes that the member trims", member.call("trim", journal="j", consumed=True)["freed"], 0)
+        owner.call("push", journal="j", data=data, type=1)
+        owner.call("reader", journal="j", reader="r")
+        above("the owner reads what the member appended", len(read(owner, "r")), 1)
+        equal("messages", owner.call("stats", journal="j")["stats"]["messages"], 42)
+        member.call("close", consumer="c")
+        member.call("unlink", journal=True, name=name)
+    finally:
+        run.folder.chmod(mode)
 
 
 def clock_set_back(run, language, other):
@@ -232,6 +269,7 @@ def tests(languages):
         yield f"{a}: a journal in a file system of 1 MiB", full_journal, a
         yield f"{a}: a journal on a read-only file system", only_reading, a, after(languages, a), True
         yield f"{a}: a journal that it may only read", only_reading, a, after(languages, a), False
+        yield f"{a}: a journal of a group's users", of_a_group, a, after(languages, a)
         yield f"{a}: the clock is set back", clock_set_back, a, after(languages, a)
     for a, b in itertools.product(languages, repeat=2):
         yield f"{a} and {b} have the same pid in two namespaces", same_pid, a, b, after(languages, b)

@@ -78,7 +78,7 @@ def event_history(writer: str) -> str | None:
             if (lines := [*heads[language], *rest(each)]) != events:
                 return f"tail in {language} printed {lines}"
         with (
-            flyring.Journal.open(programs.channels / "events.journal", read_only=True) as journal,
+            flyring.Journal.open(programs.channels / "event-history.journal", read_only=True) as journal,
             journal.reader(flyring.JournalStart.at_number(int(begins[1]))) as reader,
         ):
             first = reader.take()  # the next writer's

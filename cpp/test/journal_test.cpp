@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <fstream>
+
 #include "faults.hpp"
 #include "journals.hpp"
 
@@ -49,6 +51,28 @@ TEST_F(JournalVerbs, create_makes_the_folder_with_a_control_file_and_a_segment) 
     EXPECT_EQ(code_of([&] { again.reader(); }), "no-such-channel");
     EXPECT_EQ(again.stats().successor, 2);
     EXPECT_EQ(again.stats().segments, 0U);
+}
+
+TEST_F(JournalVerbs, the_folder_is_open_to_those_that_may_use_the_files) {
+    const std::vector<std::pair<mode_t, mode_t>> modes = {
+        {0600, 0700}, {0640, 0750}, {0660, 0770}, {0664, 0775}, {0620, 0730}};
+    for (const auto& [mode, wanted] : modes) {
+        for (const mode_t bits : {mode_t{0}, mode_t{02000}}) {
+            if (bits != 0) {  // the user's own folder keeps the bits that it has
+                ASSERT_EQ(::mkdir(journal_folder().c_str(), 0700), 0);
+                ASSERT_EQ(::chmod(journal_folder().c_str(), bits | 0700), 0);
+            }
+            JournalOptions made = options();
+            made.mode = mode;
+            Journal::create("j", made);
+            struct stat status{};
+            ASSERT_EQ(::stat(journal_folder().c_str(), &status), 0);
+            EXPECT_EQ(status.st_mode & 07777, wanted | bits);
+            ASSERT_EQ(::stat(segment_file(0).c_str(), &status), 0);
+            EXPECT_EQ(status.st_mode & 07777, mode);
+            Journal::unlink("j");
+        }
+    }
 }
 
 TEST_F(JournalVerbs, options_are_checked_and_compared) {
@@ -478,6 +502,35 @@ TEST_F(JournalVerbs, the_helper_makes_segments_ahead_and_syncs_them) {
     EXPECT_TRUE(eventually([&] { return journal.stats().unsynced_since == 0; }));
     writer.close();
     EXPECT_FALSE(journal.stats().helping);
+}
+
+TEST_F(JournalVerbs, the_helper_maps_all_segments_that_it_keeps_ahead) {
+    Journal journal = Journal::create("j", options());
+    const auto mapped = [](std::int64_t position) {
+        char name[32];
+        std::snprintf(name, sizeof name, "/%019lld.seg", static_cast<long long>(position));
+        std::string line;
+        for (std::ifstream maps("/proc/self/maps"); std::getline(maps, line);) {
+            if (line.find(name) != std::string::npos) return true;
+        }
+        return false;
+    };
+    JournalWriter writer = journal.writer("", true, 3);
+    const auto ahead = [&](std::int64_t position) {
+        for (int i = 0; i < 2000; ++i) {
+            if (mapped(position) && mapped(position + smallest) && mapped(position + 2 * smallest)) return true;
+            std::this_thread::sleep_for(1ms);
+        }
+        return false;
+    };
+    EXPECT_TRUE(ahead(smallest));
+    while (writer.position() < 2 * smallest + 64) writer.append(std::string(200, 'x'));
+    EXPECT_TRUE(ahead(3 * smallest));
+    for (int i = 0; i < 2000 && (mapped(0) || mapped(smallest)); ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_FALSE(mapped(0) || mapped(smallest)) << "what the writer has left";
+    EXPECT_EQ(writer.unprepared(), 0);
+    writer.close();
+    for (int i = 0; i < 6; ++i) EXPECT_FALSE(mapped(i * smallest)) << i;
 }
 
 TEST_F(JournalVerbs, with_sync_each_an_append_is_durable_when_it_returns) {

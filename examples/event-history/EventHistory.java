@@ -41,7 +41,7 @@ public final class EventHistory {
      */
     private static Journal openEvents() {
         JournalSync sync = JournalSync.every(Duration.ofMillis(10));
-        return Journal.openOrCreate("events",
+        return Journal.openOrCreate("event-history",
             new JournalOptions().segmentSize(1 << 20).sync(sync).maxSize(64 << 20));
     }
 

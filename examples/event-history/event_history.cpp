@@ -23,7 +23,7 @@ flyring::Journal open_events() {
     options.segment_size = 1 << 20;
     options.sync = flyring::JournalSync::every(std::chrono::milliseconds(10));
     options.max_size = 64 << 20;
-    return flyring::Journal::open_or_create("events", options);
+    return flyring::Journal::open_or_create("event-history", options);
 }
 
 // There is one writer. A second one waits, and goes on when the first one has ended or was killed.

@@ -15,7 +15,7 @@ import flyring
 def open_events() -> flyring.Journal:
     """A reader or a writer may come first: whichever does creates the journal. A power loss takes at most the events of
     about 10 ms, and the newest 64 MiB are kept."""
-    return flyring.Journal.open_or_create("events", segment_size=1 << 20, sync=0.01, max_size=64 << 20)
+    return flyring.Journal.open_or_create("event-history", segment_size=1 << 20, sync=0.01, max_size=64 << 20)
 
 
 def take_writer(journal: flyring.Journal) -> flyring.JournalWriter:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring journal``: ls, info, check, cat, trim, copy (spec/api.md, Journal)."""
+"""``flyring journal``: ls, info, check, cat, trim, rm, copy (spec/api.md, Journal)."""
 
 from __future__ import annotations
 
@@ -161,6 +161,36 @@ def test_trim_removes_what_no_consumer_needs(capsys: pytest.CaptureFixture[str])
         main(["journal", "trim", "j"])
 
 
+def test_sizes_are_written_as_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with made() as journal, journal.writer(helper=False) as writer:
+        for payload in payloads(3000):
+            writer.append(payload)
+        writer.sync()
+        assert document(capsys, "trim", "j", "--size", "1MiB")["freed"] == 0
+        assert document(capsys, "trim", "j", "--size", "128KiB")["freed"] > 0
+        assert journal.stats().published - journal.stats().trimmed <= 128 << 10
+
+
+def test_rm_removes_a_journal_with_its_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made("k").close()
+    with made() as journal:
+        with journal.writer("feed"):
+            for force in ([], ["--force"]):
+                assert main(["journal", "rm", "j", *force]) == 1
+                assert "feed" in capsys.readouterr().err
+        with journal.consumer("ledger"):
+            assert main(["journal", "rm", "j", "k"]) == 1
+            text = capsys.readouterr()
+            assert "in use by consumer ledger (pid" in text.err
+            assert "k.journal: removed" in text.out
+            assert [path.name for path in folder.glob("*.journal")] == ["j.journal"]
+            assert document(capsys, "rm", "j", "--force")["journals"][0]["error"] is None
+        assert journal.stats().successor == 2
+    assert not list(folder.glob("*.journal"))
+    assert main(["journal", "rm", "j"]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_a_copy_of_a_live_journal_is_whole_up_to_its_last_check(capsys: pytest.CaptureFixture[str]) -> None:
     with made() as journal, journal.writer(helper=False) as writer:
         for payload in payloads(3000):
@@ -217,3 +247,5 @@ def test_a_command_for_channels_names_that_of_a_journal(capsys: pytest.CaptureFi
     made().close()
     assert main(["info", "j"]) == 2
     assert "j is a journal: flyring journal info j" in capsys.readouterr().err
+    assert main(["rm", "j"]) == 2
+    assert "j is a journal: flyring journal rm j" in capsys.readouterr().err

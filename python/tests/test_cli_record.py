@@ -17,6 +17,7 @@ import pytest
 from conftest import SPEC
 from flyring import Channel, Journal, layout
 from flyring.cli import main
+from flyring.cli.record import duration
 from flyring.cli.recording import Recorded, recorded, state_before
 from flyring.journal_seek import JournalStart
 from flyring.sbe import Schema
@@ -249,6 +250,20 @@ def test_what_cannot_be_recorded_is_told(arguments: list[str], text: str) -> Non
     assert status == 2
     assert text in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10ms", 0.01), ("1.5", 1.5), ("30s", 30), ("10m", 600), ("2h", 7200), ("7d", 604_800)]
+)
+def test_a_time_may_have_a_unit(text: str, seconds: float) -> None:
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("option", ["--sync=10us", "--sync=-1", "--for=", "--max-size=1MB", "--segment-size=-1"])
+def test_a_size_or_time_that_is_none_is_refused(option: str) -> None:
+    status, _, error = run("record", "quotes", "--to", "day", option)
+    assert status == 2
+    assert "; write 65536" in error or ": write 10ms" in error
 
 
 def test_progress_as_json_has_rates_losses_and_lag() -> None:

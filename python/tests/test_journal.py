@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +77,54 @@ def test_create(folder: Path) -> None:
     with pytest.raises(ChannelExistsError) as error:
         made("prices")
     assert error.value.path == str(folder / "prices.journal")
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"), [(0o600, 0o700), (0o640, 0o750), (0o660, 0o770), (0o664, 0o775), (0o620, 0o730)]
+)
+def test_the_folder_is_open_to_those_that_may_use_the_files(folder: Path, mode: int, wanted: int) -> None:
+    for bits in (0, 0o2000):
+        there = folder / "j.journal"
+        if bits:  # the user's own folder keeps the bits that it has
+            there.mkdir()
+            there.chmod(bits | 0o700)
+        made(mode=mode).close()
+        assert there.stat().st_mode & 0o7777 == wanted | bits
+        assert {file.stat().st_mode & 0o7777 for file in there.iterdir()} == {mode}
+        Journal.unlink("j")
+
+
+@contextmanager
+def held(path: Path, action: Callable[[], object]) -> Iterator[Future[object]]:
+    """Holds a folder as a create or unlink does, while a thread does something that waits for it."""
+    with ThreadPoolExecutor(1) as pool:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            doing = pool.submit(action)
+            time.sleep(0.1)
+            assert not doing.done()
+            yield doing
+        finally:
+            os.close(descriptor)
+        doing.result(10)
+
+
+def test_an_unlink_waits_for_another_create_or_unlink(folder: Path, journal: Journal) -> None:
+    there = folder / "j.journal"
+    with held(there, lambda: Journal.unlink("j")):
+        assert (there / "control").exists()
+        assert journal.stats().successor == 0
+    assert not there.exists()
+
+
+def test_a_create_makes_a_folder_again_that_was_removed_meanwhile(folder: Path) -> None:
+    there = folder / "j.journal"
+    there.mkdir()
+    with held(there, lambda: made().close()):
+        there.rmdir()
+    with Journal.open("j") as journal:
+        assert journal.push(b"x") == 64
 
 
 def test_segment_header(journal: Journal) -> None:

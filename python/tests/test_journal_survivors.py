@@ -366,7 +366,7 @@ def test_failing_calls_are_errors_of_flyring(monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         patch.setattr(journal, "Memory", failing)
         with pytest.raises(IoError) as error:
-            Journal.create("k")
+            Journal.create("k", segment_size=Z)
         assert error.value.errno == errno.ENOMEM
     Journal.unlink("k")
     with made() as one, one.writer(helper=False) as writer:

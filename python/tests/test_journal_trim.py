@@ -56,6 +56,22 @@ def test_helper_makes_segments_ahead(journal: Journal) -> None:
     assert read_all(journal) == payloads(600)
 
 
+def is_mapped(position: int) -> bool:
+    return f"/{position:019d}.seg" in Path("/proc/self/maps").read_text()
+
+
+def test_helper_maps_all_segments_that_it_keeps_ahead(journal: Journal) -> None:
+    with journal.writer(ahead=3) as writer:
+        eventually(lambda: all(is_mapped(i * Z) for i in (1, 2, 3)))
+        while writer.position < 2 * Z + 64:
+            writer.append(b"x" * 200)
+            time.sleep(1e-5)  # the helper needs the interpreter, too
+        eventually(lambda: all(is_mapped(i * Z) for i in (3, 4, 5)))
+        eventually(lambda: not is_mapped(0) and not is_mapped(Z))  # what the writer has left
+        assert writer.unprepared == 0
+    assert not any(is_mapped(i * Z) for i in range(6))
+
+
 def test_one_helper(journal: Journal) -> None:
     first = journal.writer()
     first.close()

@@ -245,7 +245,7 @@ class Journal(Closing):
         Raises NoSuchChannelError; NoFreeSlotError (``kind`` "writer") while it has a writer; NotAChannelError if the
         control file does not begin with the magic number, in which case nothing is removed; AccessDeniedError, IoError.
         """
-        unlink_journal(journal_path(name), REAL)
+        unlink_journal(journal_path(name))
 
     # What is made from a journal
 

@@ -212,12 +212,6 @@ def create_journal(
     check_folder(path, create=True)
     if os.path.lexists(f"{path}/{CONTROL_FILE}"):
         raise ChannelExistsError(path)
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise failed("mkdir", error, path) from error
     made: list[File] = []
 
     def make(file: File) -> None:
@@ -242,7 +236,7 @@ def create_journal(
             memory.close()
         made.append(file)
 
-    with creating(path):
+    with creating(path, mode):
         try:
             create_file(
                 f"{path}/{CONTROL_FILE}", header.file_length, mode, any_file_system, False, make, True, overlay=False
@@ -257,33 +251,82 @@ def create_journal(
     return made[0]
 
 
+def folder_mode(mode: int) -> int:
+    """What those need of the folder that may read files of this mode (read, search) or write them (write, search)."""
+    read, write = mode & 0o444, mode & 0o222
+    return 0o700 | read | read >> 2 | write | write >> 1
+
+
 @contextlib.contextmanager
-def creating(path: str) -> Iterator[None]:
-    """Keeps other processes from making a journal in this folder, which could replace its first segment."""
-    try:
-        folder = File(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            raise NotAChannelError(path, "it is not a folder") from error
-        raise failed("open", error, path) from error
-    try:
-        fcntl.flock(folder.fileno(), fcntl.LOCK_EX)
-        foreign = [name for name in os.listdir(path) if not OWN_FILES.fullmatch(name)]
-        if foreign:
-            raise NotAChannelError(path, f"its folder holds other files: {sorted(foreign)[0]!r}")
-        yield
-    except FlyringError:
-        raise
-    except OSError as error:
-        raise failed("create", error, path) from error
-    finally:
-        folder.close()
+def locked_folder(path: str, make: bool) -> Iterator[File]:
+    """Holds a journal's folder against another create or unlink. ``make``: makes it if it is not there.
+
+    NoSuchChannelError, NotAChannelError, AccessDeniedError, IoError.
+    """
+    while True:
+        if make:
+            try:
+                os.mkdir(path, 0o700)
+            except FileExistsError:
+                pass
+            except OSError as error:
+                raise failed("mkdir", error, path) from error
+        try:
+            folder = File(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            if make:
+                continue  # it was removed meanwhile
+            raise NoSuchChannelError(path) from None
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                raise NotAChannelError(path, "it is not a folder") from error
+            raise failed("open", error, path) from error
+        try:
+            fcntl.flock(folder.fileno(), fcntl.LOCK_EX)
+            if has_its_name(folder, path):
+                yield folder
+                return
+        finally:
+            folder.close()
+        if not make:
+            raise NoSuchChannelError(path)
 
 
-def unlink_journal(path: str, identity: Identity) -> None:
+def has_its_name(folder: File, path: str) -> bool:
+    """Whether the folder was not removed before it was locked."""
+    try:
+        return os.path.samestat(os.fstat(folder.fileno()), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def creating(path: str, mode: int) -> Iterator[None]:
+    """Keeps other processes from making a journal in this folder, which could replace its first segment. ``mode``: that
+    of the files; the folder gets what it needs."""
+    with locked_folder(path, make=True) as folder:
+        try:
+            foreign = [name for name in os.listdir(path) if not OWN_FILES.fullmatch(name)]
+            if foreign:
+                raise NotAChannelError(path, f"its folder holds other files: {sorted(foreign)[0]!r}")
+            with contextlib.suppress(PermissionError):  # another user made the folder
+                os.fchmod(folder.fileno(), os.fstat(folder.fileno()).st_mode & 0o7777 | folder_mode(mode))
+            yield
+        except FlyringError:
+            raise
+        except OSError as error:
+            raise failed("create", error, path) from error
+
+
+def unlink_journal(path: str) -> None:
     """Removes a journal (spec/journal.md 2). NoSuchChannelError, NotAChannelError, NoFreeSlotError, AccessDeniedError,
     IoError."""
     check_folder(path, create=False)
+    with locked_folder(path, make=False):
+        remove_files(path)
+
+
+def remove_files(path: str) -> None:
     control = f"{path}/{CONTROL_FILE}"
     file = open_file(path, file_name=CONTROL_FILE)
     lock = memory = None

@@ -128,7 +128,7 @@ class Helper:
         return False
 
     def _make_ahead(self, here: int) -> None:
-        """Keeps segments ready behind that of ``published``, and touches the next one's pages for the writer."""
+        """Keeps segments ready behind that of ``published``, and touches their pages for the writer."""
         files = self._files
         for i in range(1, self._ahead + 1):
             position = here + i * files.size
@@ -140,9 +140,13 @@ class Helper:
                 except (NoSpaceError, IoError) as error:  # the writer finds that when it needs the segment
                     self.error = error
                     return
-            if i == 1 and position not in self._mapped:
+            if position not in self._mapped:
                 memory = map_segment(files, position, writable=True)
                 if memory is not None:
                     memory.populate(layout.HEADER_LENGTH, files.size)
                     with self._guard:
-                        self._mapped = {position: memory}
+                        self._mapped = {at: other for at, other in self._mapped.items() if at > here} | {
+                            position: memory
+                        }
+            if self._stopped or files.segment_of(max(0, files.published - UNIT)) != here:
+                return  # the next round begins with the segment that the writer needs first

@@ -323,6 +323,18 @@ class LockedFolder {
         }
     }
 
+    /// Adds what those need that may read files of this mode (read, search) or write them (write, search).
+    void allow(mode_t mode) const {
+        struct stat status{};
+        if (::fstat(fd_.get(), &status) != 0) throw_errno("fstat", path_);
+        const mode_t read = mode & mode_t{0444};
+        const mode_t write = mode & mode_t{0222};
+        const mode_t needed = mode_t{0700} | read | (read >> 2) | write | (write >> 1);
+        if (::fchmod(fd_.get(), (status.st_mode & mode_t{07777}) | needed) != 0 && errno != EPERM) {
+            throw_errno("fchmod", path_);  // EPERM: another user made the folder
+        }
+    }
+
     /// The names of what it holds, without `.` and `..`.
     std::vector<std::string> names() const { return names_in(path_); }
     static std::vector<std::string> names_in(const std::string& path) {

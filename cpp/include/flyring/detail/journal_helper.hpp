@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -21,7 +22,7 @@
 
 namespace flyring::detail {
 
-/// What passes between a writer and its helper: the next segment, mapped and touched, and those that are done.
+/// What passes between a writer and its helper: the next segments, mapped and touched, and those that are done.
 class JournalHandOver {
   public:
     struct Segment {
@@ -29,13 +30,18 @@ class JournalHandOver {
         Mapping mapping;
     };
 
-    /// The segment at `position`, if the helper has mapped it; otherwise position is -1.
-    Segment take(std::int64_t position) noexcept {
+    /// The segment at `position`, if the helper has mapped it; otherwise position is -1. Those below it are done.
+    Segment take(std::int64_t position) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        if (next_.position != position) return {};
         Segment taken;
-        std::swap(taken.mapping, next_.mapping);
-        taken.position = std::exchange(next_.position, -1);
+        while (!next_.empty() && next_.front().position <= position) {
+            if (next_.front().position == position) {
+                taken = std::move(next_.front());
+            } else {
+                retired_.push_back(std::move(next_.front().mapping));
+            }
+            next_.pop_front();
+        }
         return taken;
     }
     void retire(Mapping done) {
@@ -43,21 +49,19 @@ class JournalHandOver {
         retired_.push_back(std::move(done));
     }
 
-    // For the helper.
+    // For the helper, which offers segments in ascending order.
     bool needs(std::int64_t position) noexcept {
         const std::lock_guard<std::mutex> guard(mutex_);
-        return next_.position < position;
+        return next_.empty() || next_.back().position < position;
     }
     void offer(std::int64_t position, Mapping mapping) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        retired_.push_back(std::move(next_.mapping));
-        next_.mapping = std::move(mapping);
-        next_.position = position;
+        next_.push_back({position, std::move(mapping)});
     }
-    /// Unmaps all, also the segment that the writer did not take. The helper's thread has ended.
+    /// Unmaps all, also segments that the writer did not take. The helper's thread has ended.
     void clear() noexcept {
         const std::lock_guard<std::mutex> guard(mutex_);
-        next_ = {};
+        next_.clear();
         retired_.clear();
     }
     /// Unmaps what is done: of large segments this takes milliseconds.
@@ -69,7 +73,7 @@ class JournalHandOver {
 
   private:
     std::mutex mutex_;
-    Segment next_;
+    std::deque<Segment> next_;  // in ascending order
     std::vector<Mapping> retired_;
 };
 
@@ -153,20 +157,26 @@ class JournalHelper {
         }
     }
 
+    /// Makes the next segments, and touches their pages for the writer. Ends when the writer enters another segment:
+    /// the next round begins with the one that the writer needs first.
     void prepare(std::int64_t segment) {
         const std::int64_t size = file().header.size();
-        if (helps_) {
-            for (std::uint32_t i = 0; i <= ahead_; ++i) make_ready(file(), segment + i * size);
-        }
-        // Touch the pages of the next one for the writer.
         const std::int64_t next =
             file().header.in_segment(load_relaxed(file().published())) == 0 ? segment : segment + size;
-        if (!is_ready(file(), next) || !over_->needs(next)) return;
-        const Fd fd = open_segment(file(), next, O_RDWR);
+        for (std::uint32_t i = 0; i <= ahead_ && !load_acquire(&stopped_) && now_in() == segment; ++i) {
+            const std::int64_t position = segment + i * size;
+            if (helps_) make_ready(file(), position);
+            if (position >= next) touch(position);
+        }
+    }
+
+    void touch(std::int64_t position) {
+        if (!is_ready(file(), position) || !over_->needs(position)) return;
+        const Fd fd = open_segment(file(), position, O_RDWR);
         if (!fd) return;
-        Mapping mapping = map_segment(file(), fd, next, Access::write);
+        Mapping mapping = map_segment(file(), fd, position, Access::write);
         mapping.prefault(mapping.data(), mapping.size());
-        over_->offer(next, std::move(mapping));
+        over_->offer(position, std::move(mapping));
     }
 
     void sync() {

@@ -199,6 +199,7 @@ inline JournalFile create_journal(const std::string& journal, const JournalOptio
             throw NotAChannel(file.path, "it is a folder with other files, such as " + name);
         }
     }
+    folder.allow(options.mode);
 
     UnnamedFile unnamed(file.control);
     if (::fchmod(unnamed.fd().get(), options.mode) != 0) throw_errno("fchmod", file.control);

@@ -10,7 +10,7 @@ from ..channel import Channel
 from ..sbe import Schema
 from .report import print_json, printable, size_text
 
-UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+UNITS = {"": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 NUMBERS = ("publishers", "subscribers", "producers", "workers", "clients", "max-outstanding", "alignment", "counters")
 
 
@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def size(text: str) -> int:
-    """Parses a size like ``4096`` or ``1MiB``; returns bytes."""
+    """Parses a size like ``4096``, ``1MiB`` or, in short, ``1M``; returns bytes."""
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
     if match is None or match[2] not in UNITS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 65536, 64KiB, 1MiB or 1GiB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring journal``: lists, shows, checks, reads, trims, copies and exports journals (spec/api.md, Journal)."""
+"""``flyring journal``: lists, shows, checks, reads, trims, removes and exports journals (spec/api.md, Journal)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ..errors import DamagedError, FlyringError, InvalidArgumentError
 from ..journal import Journal
 from ..journal_recover import walk_proven
 from ..journal_seek import JournalStart
+from ..system import journal_path
 from . import journal_copy, journal_show
+from .create import size
 from .journal_ahead import ReadAhead
 from .journal_damage import Damages
 from .journal_lines import Choice, Texts, add_choice, add_range, chosen, iso, line_of, own_messages, time_of
@@ -55,7 +57,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     kind.add_argument("--consumed", action="store_true", help="what all consumers have consumed")
     kind.add_argument("--before", metavar="TIME", type=time_of, help="what is older than this time")
     kind.add_argument("--position", metavar="P", type=int, help="what lies before this position")
-    kind.add_argument("--size", metavar="BYTES", type=int, help="until this many bytes are left")
+    kind.add_argument("--size", metavar="SIZE", type=size, help="until this many bytes are left, such as 256MiB")
+    one = with_json(verb("rm", "remove journals with all their messages; status 1 if one was refused", rm, named=False))
+    one.add_argument("names", metavar="NAME", nargs="+")
+    one.add_argument("--force", action="store_true", help="also remove journals whose consumers are open")
     one = with_json(verb("copy", "copy a journal, also a live one up to its last check", journal_copy.copy))
     one.add_argument("path", metavar="PATH", help="the copy: a name, or a path")
     mcap = verb("mcap", "export to MCAP: decoded JSON with its JSON schema", to_mcap)
@@ -179,3 +184,38 @@ def trim(options: argparse.Namespace) -> int:
     else:
         print(f"{printable(path)}: {size_text(free)} became free; it begins at position {trimmed}")
     return 0
+
+
+def rm(options: argparse.Namespace) -> int:
+    """Removes journals. One that has a writer is refused in any case: ``unlink`` takes the writer's slot."""
+    done = [removed(name, options.force) for name in options.names]
+    if options.json:
+        print_json({"journals": done})
+    for one in done:
+        if one["error"] is not None:
+            print(f"flyring: {printable(str(one['error']))}", file=sys.stderr)
+        elif not options.json:
+            print(f"{printable(str(one['path']))}: removed")
+    return 1 if any(one["error"] is not None for one in done) else 0
+
+
+def removed(name: str, force: bool) -> dict[str, str | None]:
+    path = name
+    try:
+        path = journal_path(name)
+        if not force and (users := consumers_of(path)):
+            return {"path": path, "error": f"{path} is in use by {users}; stop them, or give --force"}
+        Journal.unlink(path)
+    except (FlyringError, OSError) as error:
+        return {"path": path, "error": str(error)}
+    return {"path": path, "error": None}
+
+
+def consumers_of(path: str) -> str:
+    """Returns the open consumers of a journal as text; empty if there are none, or it is not a valid journal."""
+    try:
+        with opened(path) as one:
+            live = [f"consumer {c.name} (pid {c.pid})" for c in one.stats().consumers if c.live]
+    except FlyringError:
+        return ""
+    return ", ".join(live[:8]) + (f" and {len(live) - 8} more" if len(live) > 8 else "")

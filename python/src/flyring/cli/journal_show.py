@@ -100,7 +100,8 @@ def info(options: argparse.Namespace) -> int:
     print(f"  content    {'a recording' if stats.content else 'messages'}: {stats.messages} "
           f"messages so far")  # fmt: skip
     print(f"  positions  {stats.trimmed} to {stats.published}, synced to {stats.synced}")
-    print(f"  files      {stats.segments} segments of {size_text(stats.segment_size)}: {size_text(stats.bytes)}; "
+    segments = f"{stats.segments} segment{'' if stats.segments == 1 else 's'}"
+    print(f"  files      {segments} of {size_text(stats.segment_size)}: {size_text(stats.bytes)}; "
           f"{size_text(document['disk_free'])} free")  # fmt: skip
     print(f"  times      oldest {time_text(stats.oldest)}, newest {time_text(stats.newest)}")
     print(f"  keeps      {limits(stats)}; sync {stats.sync if isinstance(stats.sync, str) else f'each {stats.sync} s'}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import os
+import re
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from ..journal import Journal
 from ..journal_writer import JournalWriter
 from ..system import channel_path, default_folder
 from ..table_file import is_checked
+from .create import size
 from .ls import SUFFIX, entries
 from .record_progress import Progress
 from .recording import SENDER, SOURCE, STATE, Decoder, RingState, Source, check_content, state_before, state_record
@@ -31,26 +33,15 @@ LOOK = 1.0  # s: between two looks for new channels
 STATE_EVERY = 1 << 16  # messages, after which the state is repeated, so that a restart is quick
 GATES_EVERY = 0.005  # s: between two syncs of a recorder whose channel survives a power loss
 NAP = 0.0005
-UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def size(text: str) -> int:
-    """A number of bytes: 4096, 64k, 256M, 2G."""
-    unit = UNITS.get(text[-1:], 0)
-    try:
-        return int(text[:-1]) * unit if unit else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 4096, 64k, 256M or 2G") from None
+TIMES = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration(text: str) -> float:
-    """A number of seconds: 1.5, 30s, 10m, 2h, 7d."""
-    unit = TIMES.get(text[-1:], 0.0)
-    try:
-        return float(text[:-1]) * unit if unit else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 1.5, 30s, 10m, 2h or 7d") from None
+    """A number of seconds: 10ms, 1.5, 30s, 10m, 2h, 7d."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)([a-z]*)", text)
+    if match is None or match[2] not in TIMES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 10ms, 1.5 (seconds), 30s, 10m, 2h or 7d")
+    return float(match[1]) * TIMES[match[2]]
 
 
 def add_arguments(one: argparse.ArgumentParser) -> None:
@@ -59,7 +50,7 @@ def add_arguments(one: argparse.ArgumentParser) -> None:
     one.add_argument("--lossy", action="store_true", help="hold no publisher back; what is lost is counted")
     one.add_argument("--since-start", action="store_true", help="with --lossy: begin with what is still in the rings")
     one.add_argument("--name", dest="as_name", metavar="SLOT", help="the kept slot (default: record-JOURNAL)")
-    one.add_argument("--segment-size", metavar="SIZE", type=size, help="bytes of a file of the journal (default 64M)")
+    one.add_argument("--segment-size", metavar="SIZE", type=size, help="bytes of a file of the journal (default 64MiB)")
     one.add_argument("--max-size", metavar="SIZE", type=size, help="remove the oldest files beyond this size")
     one.add_argument("--max-age", metavar="TIME", type=duration, help="remove files older than this")
     one.add_argument("--sync", metavar="TIME", type=duration, help="make it durable this often (default: each file)")

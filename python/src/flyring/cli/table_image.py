@@ -83,7 +83,13 @@ WORDS = {"info": "info", "check": "check", "rm": "rm", "tail": "watch", "publish
 """From a command for channels to the verb of ``flyring table`` that does the same for tables."""
 
 
-JOURNAL_WORDS = {"info": "journal info", "check": "journal check", "tail": "journal cat --follow", "publish": "replay"}
+JOURNAL_WORDS = {
+    "info": "journal info",
+    "check": "journal check",
+    "rm": "journal rm",
+    "tail": "journal cat --follow",
+    "publish": "replay",
+}
 """From a command for channels to the command that does the same for journals."""
 
 

@@ -56,6 +56,23 @@ final class JournalCreation {
             }
         }
 
+        /** Adds what those need that may read files of this mode (read, search) or write them (write, search). */
+        void allow(int mode) {
+            final int read = mode & 0444;
+            final int write = mode & 0222;
+            final int needed = FOLDER_MODE | read | read >> 2 | write | write >> 1;
+            final int result;
+            try {
+                final Object now = Files.getAttribute(Path.of("/proc/self/fd/" + fd), "unix:mode");
+                result = Sys.changeMode(fd, (Integer) now & 07777 | needed);
+            } catch (IOException e) {
+                throw ChannelFile.io("fstat", e, path);
+            }
+            if (result != -Linux.EPERM) { // else another user made the folder
+                ChannelFile.check("fchmod", result, path);
+            }
+        }
+
         @Override
         public void close() {
             Sys.closeFile(fd);
@@ -69,7 +86,7 @@ final class JournalCreation {
             makeFolder(path);
             try (FolderLock lock = FolderLock.open(path)) {
                 if (lock != null && lock.isThere()) {
-                    return makeIn(path, options);
+                    return makeIn(lock, path, options);
                 }
             }
         }
@@ -84,12 +101,13 @@ final class JournalCreation {
         }
     }
 
-    private static JournalFile makeIn(String path, JournalOptions options) {
+    private static JournalFile makeIn(FolderLock folder, String path, JournalOptions options) {
         final String control = JournalFile.controlPath(path);
         if (Files.exists(Path.of(control), LinkOption.NOFOLLOW_LINKS)) {
             throw ChannelFile.exists(path);
         }
         checkOurs(path);
+        folder.allow(options.mode);
         final JournalHeader header = JournalHeader.of(options, options.identity.newChannelId(),
             options.identity.creation());
         ChannelFile file = ChannelFile.create(control, header.fileLength, options.mode, options.anyFileSystem);

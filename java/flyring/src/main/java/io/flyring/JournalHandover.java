@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.util.ArrayDeque;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * What a helper thread and the writer of the same process hand each other: the next segment, mapped and with its pages
- * brought in, and segments to be unmapped, which takes too long for the writer.
+ * What a helper thread and the writer of the same process hand each other: the next segments, mapped and with their
+ * pages brought in, and segments to be unmapped, which takes too long for the writer.
  */
 final class JournalHandover {
-    private final AtomicReference<JournalSegment> next = new AtomicReference<>();
+    /** In ascending order; guarded by this object. */
+    private final ArrayDeque<JournalSegment> next = new ArrayDeque<>();
     private final Queue<JournalSegment> left = new ConcurrentLinkedQueue<>();
     private volatile boolean helping;
 
@@ -22,27 +23,24 @@ final class JournalHandover {
         }
     }
 
-    /** The position of the segment that the writer has not taken yet; -1 if there is none. */
-    long offered() {
-        final JournalSegment now = next.get();
-        return now == null ? -1 : now.base;
+    /** The position of the last segment that the writer has not taken yet; -1 if there is none. */
+    synchronized long offered() {
+        final JournalSegment last = next.peekLast();
+        return last == null ? -1 : last.base;
     }
 
-    void offer(JournalSegment segment) {
-        final JournalSegment before = next.getAndSet(segment);
-        if (before != null) {
-            before.close();
-        }
+    synchronized void offer(JournalSegment segment) {
+        next.addLast(segment);
     }
 
-    /** The segment that begins at a position, if it was prepared here; else null. */
-    JournalSegment take(long base) {
-        final JournalSegment segment = next.getAndSet(null);
-        if (segment != null && segment.base != base) {
-            segment.close();
-            return null;
+    /** The segment that begins at a position, if it was prepared here; else null. Those below it are left. */
+    synchronized JournalSegment take(long base) {
+        JournalSegment segment = next.peekFirst();
+        while (segment != null && segment.base < base) {
+            leave(next.removeFirst());
+            segment = next.peekFirst();
         }
-        return segment;
+        return segment != null && segment.base == base ? next.removeFirst() : null;
     }
 
     /** The writer has left a segment. */
@@ -64,11 +62,10 @@ final class JournalHandover {
         }
     }
 
-    private void closeAll() {
+    private synchronized void closeAll() {
         closeLeft();
-        final JournalSegment segment = next.getAndSet(null);
-        if (segment != null) {
-            segment.close();
+        while (!next.isEmpty()) {
+            next.removeFirst().close();
         }
     }
 }

@@ -123,11 +123,7 @@ final class JournalHelper implements Runnable {
         doneFor = file.segmentOf(file.published());
         helping = helping || lock.tryLockIfPossible(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
         handover.closeLeft();
-        boolean good = true;
-        if (helping) {
-            good = does(this::prepareAhead);
-        }
-        good &= does(this::offerNext);
+        boolean good = does(this::makeAhead);
         if (helping) { // also on a full disk, where a trim makes room
             good &= does(this::syncDue);
             good &= does(this::trimDue);
@@ -152,27 +148,28 @@ final class JournalHelper implements Runnable {
         }
     }
 
-    /** The segment that the writer enters next. */
-    private long next() {
-        final long published = file.published();
-        return published + file.segmentSize - 1 & -file.segmentSize;
-    }
-
-    /** Makes segments behind that of published. */
-    private void prepareAhead() {
-        final long end = next() + ahead * file.segmentSize;
-        long base = Math.max(file.ready(), file.segmentOf(file.published()));
-        for (int i = 0; base < end && i <= ahead && !stopped; i++) {
-            JournalSegment.prepare(file, base, null).close();
+    /**
+     * Makes the next segments, and brings in their pages for the writer of this process. Ends when the writer enters
+     * another segment: the next round begins with the one that the writer needs first.
+     */
+    private void makeAhead() {
+        final long next = file.published() + file.segmentSize - 1 & -file.segmentSize;
+        long base = doneFor;
+        for (int i = 0; i <= ahead && !stopped && file.segmentOf(file.published()) == doneFor; i++) {
+            if (helping && file.ready() < base + file.segmentSize) {
+                JournalSegment.prepare(file, base, null).close();
+            }
+            if (base >= next) {
+                offer(base);
+            }
             base += file.segmentSize;
         }
     }
 
-    /** Brings the next segment's pages in for the writer of this process, if the segment is ready. */
-    private void offerNext() {
-        final long next = next();
-        if (ahead > 0 && handover.offered() != next && file.ready() >= next + file.segmentSize) {
-            final JournalSegment segment = JournalSegment.open(file, next, false);
+    /** Brings a segment's pages in for the writer of this process, if the segment is ready. */
+    private void offer(long base) {
+        if (handover.offered() < base && file.ready() >= base + file.segmentSize) {
+            final JournalSegment segment = JournalSegment.open(file, base, false);
             if (segment != null) {
                 segment.map().prefault();
                 handover.offer(segment);

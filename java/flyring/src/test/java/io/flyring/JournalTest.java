@@ -76,6 +76,28 @@ class JournalTest {
         assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(Path.of(path()))));
     }
 
+    @Test
+    void theFolderIsOpenToThoseThatMayUseTheFiles() throws IOException {
+        int[][] modes = {{0600, 02700}, {0640, 02750}, {0660, 02770}, {0664, 02775}, {0620, 02730}};
+        for (int[] mode : modes) {
+            for (boolean there : new boolean[] {false, true}) {
+                final Path folder = Path.of(path());
+                if (there) { // the user's own folder keeps the bits that it has
+                    Files.createDirectory(folder);
+                    Files.setAttribute(folder, "unix:mode", 02700);
+                }
+                Journal.create(path(), Journals.small().mode(mode[0])).close();
+                final int wanted = there ? mode[1] : mode[1] & 0777;
+                assertEquals(wanted, (Integer) Files.getAttribute(folder, "unix:mode") & 07777);
+                for (String file : files()) {
+                    final int is = (Integer) Files.getAttribute(folder.resolve(file), "unix:mode") & 07777;
+                    assertEquals(mode[0], is, file);
+                }
+                Journal.unlink(path());
+            }
+        }
+    }
+
     private List<String> files() throws IOException {
         try (var all = Files.list(Path.of(path()))) {
             return all.map(each -> each.getFileName().toString()).sorted().toList();

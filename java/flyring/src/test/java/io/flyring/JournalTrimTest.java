@@ -272,6 +272,28 @@ class JournalTrimTest {
         }
     }
 
+    private static boolean isMapped(long base) {
+        try (java.util.stream.Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+            return maps.anyMatch(line -> line.endsWith(Journals.segment("", base)));
+        } catch (IOException e) {
+            throw new java.io.UncheckedIOException(e);
+        }
+    }
+
+    @Test
+    void theHelperMapsAllSegmentsThatItKeepsAhead() {
+        try (JournalWriter writer = journal.writer("w", true, 3, Duration.ZERO)) {
+            Other.until(() -> isMapped(Z) && isMapped(2 * Z) && isMapped(3 * Z));
+            Journals.fill(writer, 2 * Z + 64, 200);
+            Other.until(() -> isMapped(3 * Z) && isMapped(4 * Z) && isMapped(5 * Z));
+            Other.until(() -> !isMapped(0) && !isMapped(Z)); // what the writer has left
+            assertEquals(0, writer.unprepared());
+        }
+        for (int i = 0; i < 6; i++) {
+            assertFalse(isMapped(i * (long) Z), "segment " + i);
+        }
+    }
+
     @Test
     void ofTwoHelpersOneHelps() {
         try (JournalWriter writer = journal.writer(); Journal other = Journal.open(path())) {

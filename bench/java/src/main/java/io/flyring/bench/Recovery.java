@@ -9,14 +9,13 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import org.agrona.concurrent.UnsafeBuffer;
 
 /** Two programs of bench/journal.py: a writer that is killed, and one that takes its place. */
 final class Recovery {
     private static final long MOST_BYTES = 4L << 30;
     private static final int LENGTH = 32;
 
-    private final UnsafeBuffer message = new UnsafeBuffer(new byte[LENGTH]);
+    private final byte[] message = new byte[LENGTH]; // an UnsafeBuffer would need a JVM flag (docs/java.md)
     private final PrintStream out;
 
     Recovery(PrintStream out) {
@@ -35,10 +34,10 @@ final class Recovery {
     private void appendUntilKilled(String path) {
         try (Journal journal = Journal.openOrCreate(path, new JournalOptions());
              JournalWriter writer = journal.writer("bench")) {
-            writer.append(message, 0, LENGTH);
+            writer.append(message);
             say("{\"opened\": true}");
             while (writer.position() < MOST_BYTES) {
-                writer.append(message, 0, LENGTH);
+                writer.append(message);
             }
             while (true) {
                 java.util.concurrent.locks.LockSupport.park();
@@ -55,7 +54,7 @@ final class Recovery {
             final long ns;
             final long before;
             try (Journal journal = Journal.open(path); JournalWriter writer = journal.writer("bench")) {
-                writer.append(message, 0, LENGTH);
+                writer.append(message);
                 ns = System.nanoTime() - start;
                 before = writer.number() - 1;
             }

@@ -7,8 +7,8 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * The page {@code words} in the sides' folder (bench/PEER.md, jobs, burst and append): 64-bit words, each in a cache line. Does
- * not use Agrona, because its buffers need a JVM flag.
+ * The page {@code words} in the sides' folder (bench/PEER.md, jobs, burst and append): 64-bit words, each in a cache
+ * line. Does not use Agrona, because its buffers need a JVM flag.
  */
 final class Words {
     /** The number of messages sent, of all slices. */
