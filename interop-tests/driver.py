@@ -200,7 +200,7 @@ class Peer(Conversation):
             raise PeerFailed(f"{self.label}: did not end within 10 s of the end of its input") from None
         self._tidy()
         if status != 0:
-            raise PeerFailed(f"{self.label}: ended with status {status}")
+            raise PeerFailed(f"{self.label}: ended with an error{self._last_words()}")
 
     def dies(self, timeout=10):
         super().dies(timeout)

@@ -2,7 +2,6 @@
 """Common parts of the cross-language tests: peers that run from test to test, channels that are closed after each test,
 checks, and the list of tests with their outcomes."""
 
-import contextlib
 import itertools
 import math
 import os
@@ -193,10 +192,14 @@ class Run:
                 path.unlink() if not path.is_dir() else shutil.rmtree(path)
 
     def end(self):
+        """Ends all peers. One that ends with an error, such as a sanitizer's, is a failure."""
         for peer in [*self.pool.values(), *self.temporary]:
-            with contextlib.suppress(PeerFailed):
+            try:
                 if peer.alive():
                     peer.quit()
+            except PeerFailed as e:
+                self.failed.append(f"at the end: {e}")
+                print(f"FAIL  {self.failed[-1]}", flush=True)
         if self.doors:
             self.doors.close()
         else:

@@ -3,15 +3,17 @@
 """The cross-language tests: all ordered pairs of the languages of peers.toml, with a million messages each, and tests
 in which one language continues where another one stopped.
 
-    pairs.py [--logs FOLDER] [--quick] [--only TEXT] [--part K/N] [--languages cpp,java,python]
+    pairs.py [--logs FOLDER] [--quick] [--only TEXT] [--without TEXT] [--part K/N] [--languages cpp,java,python]
+             [--peer LANGUAGE=COMMAND ...]
 
---quick: a tenth of the messages. --only: the tests whose title contains TEXT. --part: every N-th test, from
-number K on. --languages: some of them.
+--quick: a tenth of the messages. --only, --without: the tests whose title contains TEXT, or not. --part: every N-th
+test, from number K on. --languages: some of them. --peer: another program than that language's in peers.toml.
 The last line is `N passed, N failed`; the exit status is 0 if none failed and some passed."""
 
 import argparse
 import itertools
 import pathlib
+import shlex
 import signal
 import sys
 import time
@@ -142,10 +144,13 @@ def main():
     parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build" / "interop-logs")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--without")
     parser.add_argument("--part", type=part, default=slice(None), metavar="K/N")
     parser.add_argument("--languages")
+    parser.add_argument("--peer", action="append", default=[], metavar="LANGUAGE=COMMAND")
     options = parser.parse_args()
     known = commands()
+    known |= {name: shlex.split(command) for name, _, command in (other.partition("=") for other in options.peer)}
     languages = options.languages.split(",") if options.languages else list(known)
     options.logs.mkdir(parents=True, exist_ok=True)
     for old in options.logs.glob("*-*.*"):
@@ -155,7 +160,7 @@ def main():
     run = Run(known, options.logs)
     try:
         for title, function, *arguments in list(tests(languages, 10 if options.quick else 1))[options.part]:
-            if options.only in title:
+            if options.only in title and (options.without is None or options.without not in title):
                 result = run.test(title, function, *arguments)
                 if function is pair:
                     rates[arguments[0], arguments[1]] = result

@@ -5,7 +5,11 @@ found by the golden files of the dead or by driven.py, WAITS by C++'s own tests 
 lost wake-ups, by sleeping.py, and QUEUE by ../steps, also by its comparison with the files of the dead. NAMED are in
 all three bindings, and each names its test (mutants_named.py).
 
-mutants.py [--only PREFIX]   The last line is "N passed, N failed"."""
+mutants.py [--only PREFIX] [--check]
+
+--only: the mutants whose name begins so. --check: only looks whether each mutant's text is in the sources. Every run
+does so first, since a nightly run that ends at a text that has changed tests nothing behind it. The last line is
+"N passed, N failed"."""
 
 import argparse
 import re
@@ -15,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mutants_named import NAMED, Wrong, convict
+from mutants_named import NAMED, SOURCES, Wrong, convict
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMIT = "        RingWriter::commit(to, length + header_length);\n"  # in offer
@@ -56,6 +60,8 @@ MUTANTS = {
         "ring_writer.hpp",
         "        store_relaxed(ring.length_at(to), 0);              // publish 4",
         "        store_relaxed(ring.length_at(to), 0);\n        store_relaxed(ring.claimed(), to);",
+        "        store_relaxed(ring.claimed(), to);                 // publish 3",
+        "        // publish 3",
     ),
     "publish: length behind published": (
         "publisher_core.hpp",
@@ -76,7 +82,7 @@ WAITS = {
     ),
     "wait: the waker leaves the sequence": (
         "waiting.hpp",
-        "__atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);",
+        "__atomic_fetch_add(words_.sequence, 1, __ATOMIC_RELEASE);   // wake 2; pairs with sleep 1",
         "",
     ),
     "wait: a new owner wakes nobody": ("publisher_core.hpp", "        wake_all(file.data());\n", ""),
@@ -171,8 +177,6 @@ LOSES = ("sleep: no membarrier", "sleep: no look behind the bits", "wake: nobody
 LOOKED_FOR = 100_000  # the number of waits in sleeping.py
 NONE, LOST = "no mistake", "lost wake-ups"
 
-FIRST_STORE = "        store_relaxed(ring.claimed(), to);                 // publish 3"  # for "claimed behind ..."
-
 
 def run(command, folder, timeout=None):
     """Runs a command. Returns the ended process; status -1 if it had to be killed, as a mutant may never end."""
@@ -252,19 +256,40 @@ def convicted_by(name, folder):
     return found
 
 
-def plant(name, folder, headers, right, wrong):
-    """Makes one edit. The text must appear once, in one header."""
-    if not right:
-        return
-    there = [file for file in sorted(folder.glob(headers)) if right in file.read_text()]
-    if [file.read_text().count(right) for file in there] != [1]:
-        sys.exit(f"{name}: expected once in {headers}, found {len(there)} headers with it: {right!r}")
-    there[0].write_text(there[0].read_text().replace(right, wrong))
+def there(folder, files, right):
+    """Returns the file that has this text, and its content. Raises Wrong unless the text is there once, in one file."""
+    found = [(file, text) for file in sorted(folder.glob(files)) if right in (text := file.read_text())]
+    if [text.count(right) for _, text in found] != [1]:
+        raise Wrong(f"expected once in {files}, found in {[file.name for file, _ in found] or 'no file'}: {right!r}")
+    return found[0]
+
+
+def plant(name, folder, files, right, wrong):
+    """Makes one edit. The text must appear once, in one file."""
+    if right:
+        file, text = there(folder, files, right)
+        file.write_text(text.replace(right, wrong))
+
+
+def is_planted(name, what):
+    """Whether each text of a mutant is in the sources. An edit may change what an earlier one of the mutant wrote."""
+    files, *edits = (what.file, *what.edits) if name in NAMED else what
+    folder, written = ROOT / SOURCES[name.split()[0] if name in NAMED else "C++"], ""
+    try:
+        for right, wrong in zip(edits[::2], edits[1::2]):
+            if right and right not in written:
+                there(folder, files, right)
+            written += wrong
+    except Wrong as error:
+        print(f"FAIL  {name}: {error}", flush=True)
+        return False
+    return True
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     passed = failed = 0
     queue = {name: ("*.hpp", *edits) for name, edits in QUEUE.items()}
@@ -272,6 +297,10 @@ def main():
     chosen = {name: what for name, what in plan.items() if name.startswith(options.only)}
     if not chosen:
         sys.exit(f"--only: no mutant begins with {options.only!r}; there are: {', '.join(plan)}")
+    planted = sum(is_planted(name, what) for name, what in plan.items())
+    if options.check or planted < len(plan):
+        print(f"{planted} passed, {len(plan) - planted} failed")
+        return 0 if planted == len(plan) else 1
     for name in [name for name in chosen if name in NAMED]:
         with tempfile.TemporaryDirectory() as temporary:
             try:
@@ -285,8 +314,6 @@ def main():
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             shutil.copytree(ROOT / "cpp" / "include", folder / "include")
-            if name.startswith("publish: claimed"):
-                edits += [FIRST_STORE, "        // "]
             for right, wrong in zip(edits[::2], edits[1::2]):
                 plant(name, folder / "include" / "flyring" / "detail", headers, right, wrong)
             right = edits[0]

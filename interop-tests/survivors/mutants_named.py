@@ -38,10 +38,10 @@ NAMED = {
         (
             "    const bool published = writer_.try_publish(",
             "    std::byte* at = nullptr;\n    const bool published = writer_.try_publish(",
-            "        std::memcpy(to, &prefix, sizeof prefix);",
-            "        at = to;",
+            "        write(to, prefix);\n",
+            "        at = to;\n",
             "    if (!published) return false;\n    if (is_call) {",
-            "    if (!published) return false;\n    std::memcpy(at, &prefix, sizeof prefix);\n    if (is_call) {",
+            "    if (!published) return false;\n    write(at, prefix);\n    if (is_call) {",
         ),
     ),
     "C++ queue: a publish wakes no worker": Named(

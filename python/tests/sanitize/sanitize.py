@@ -2,7 +2,8 @@
 """The Python tests against an extension built with AddressSanitizer and UndefinedBehaviorSanitizer (gcc's).
 
 Usage: PYTHON sanitize.py WORK-FOLDER [PYTEST-ARGUMENT ...], where PYTHON has the packages that the tests need. The
-extension is built into WORK-FOLDER/site, which comes before PYTHON's installed packages.
+extension is built into WORK-FOLDER/site, which comes before PYTHON's installed packages. WORK-FOLDER/python runs
+Python with it; the tests of pairs start their peer that way.
 
 - The interpreter is not instrumented, so the runtime is preloaded, and PYTHONMALLOC=malloc makes its objects visible.
 - Leak detection is off, because CPython does not free its static types and interned strings at exit.
@@ -11,6 +12,7 @@ extension is built into WORK-FOLDER/site, which comes before PYTHON's installed 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -54,7 +56,12 @@ def runtime(name: str) -> str:
 def main(work: Path, arguments: list[str]) -> int:
     site = build(work)
     preload = f"{runtime('libasan.so')} {runtime('libubsan.so')}"
-    environment = os.environ | OPTIONS | {"LD_PRELOAD": preload, "PYTHONPATH": str(site)}
+    own = OPTIONS | {"LD_PRELOAD": preload, "PYTHONPATH": str(site)}
+    environment = os.environ | own
+    launcher = work / "python"
+    words = shlex.join([*(f"{name}={value}" for name, value in own.items()), sys.executable])
+    launcher.write_text(f'#!/bin/sh\nexec env {words} "$@"\n')
+    launcher.chmod(0o755)
     seeded = subprocess.run([sys.executable, "-c", OVER_READ], env=environment, capture_output=True, text=True)
     if "heap-buffer-overflow" not in seeded.stderr:
         print(f"FAILED: a seeded over-read was not seen:\n{seeded.stdout}{seeded.stderr}")
