@@ -13,6 +13,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -106,12 +107,18 @@ def file_system_of(folder):
     return kind
 
 
+def patience(arguments):
+    """Seconds that a stream may take. The peer in Python compares 30 MB a second on a machine that is free."""
+    return 600 + arguments.bytes // 10**7
+
+
 def write(language, count, arguments, folder, logs):
     begin = time.monotonic()
     with limited(language, arguments.memory, folder, logs) as (peer, limit):
         peer.call("create", journal="j", name="large", segment_size=1 << 24, any_file_system=True)
         peer.call("writer", journal="j", writer="w")
-        done = peer.call("append_stream", writer="w", count=count, seconds=600, within=900, **STREAM)
+        limits = {"seconds": patience(arguments), "within": patience(arguments) + 300}
+        done = peer.call("append_stream", writer="w", count=count, **limits, **STREAM)
         peer.call("close", writer="w", sync=True, within=600)
         return done, limit.used() if limit else 0, time.monotonic() - begin
 
@@ -129,7 +136,8 @@ def read(language, count, arguments, folder, logs):
     with limited(language, arguments.memory, folder, logs) as (peer, limit):
         peer.call("open", journal="j", name="large", any_file_system=True)
         peer.call("reader", journal="j", reader="r")
-        done = peer.call("read_stream", reader="r", count=count, seconds=600, within=900, **STREAM)
+        limits = {"seconds": patience(arguments), "within": patience(arguments) + 300}
+        done = peer.call("read_stream", reader="r", count=count, **limits, **STREAM)
         return done, limit.used() if limit else 0, time.monotonic() - begin
 
 
@@ -168,6 +176,7 @@ def main():
     parser.add_argument("--reader", action="append", choices=commands())
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     logs = ROOT / "build" / "log" / "larger"
     logs.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="flyring-larger-", dir=arguments.folder)).resolve()

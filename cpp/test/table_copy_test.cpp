@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "faults.hpp"
 #include "tables.hpp"
@@ -17,7 +20,20 @@ using tables::content;
 using tables::options;
 using namespace std::chrono_literals;
 
-class TableCopies : public tables::TableTest {};
+class TableCopies : public tables::TableTest {
+  protected:
+    /// How many descriptors and mappings of files in the test's folder this process has.
+    std::pair<long, long> held() const {
+        std::pair<long, long> found{0, 0};
+        for (const auto& link : std::filesystem::directory_iterator("/proc/self/fd")) {
+            std::error_code gone;  // the listing's own descriptor
+            if (std::filesystem::read_symlink(link, gone).string().rfind(folder(), 0) == 0) ++found.first;
+        }
+        std::ifstream maps("/proc/self/maps");
+        for (std::string line; std::getline(maps, line);) found.second += line.find(folder()) != std::string::npos;
+        return found;
+    }
+};
 
 TEST_F(TableCopies, a_snapshot_holds_every_key_with_its_version) {
     Table table = Table::create("t", options());
@@ -140,6 +156,113 @@ TEST_F(TableCopies, a_writer_grows_and_goes_on_and_others_put_after_it) {
     EXPECT_EQ(table.get("d"), "1");
 }
 
+TEST_F(TableCopies, a_table_that_grows_lets_its_old_files_go) {
+    Table table = Table::create("t", options(2));
+    Table other = Table::open("t");
+    flyring::OpenTableOptions opening;
+    opening.read_only = true;
+    Table reader = Table::open("t", opening);
+    table.put("a", "1");
+    auto entry = other.entry("a");
+    TableWriter writer = table.writer();
+    const auto before = held();
+    EXPECT_GE(before.first, 5);
+    EXPECT_EQ(before.second, 5);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        writer.grow(3 + i);
+        EXPECT_EQ(other.size(), 1U);
+        EXPECT_EQ(reader.get("a"), "1");
+        EXPECT_EQ(held(), before) << i;
+        EXPECT_EQ(entry->get(), "1");
+    }
+    writer.close();
+    const auto after = held();
+    EXPECT_EQ(after, std::make_pair(before.first - 1, before.second));
+    for (std::uint64_t i = 200; i < 300; ++i) other.grow(3 + i);
+    EXPECT_EQ(table.get("a"), "1");
+    EXPECT_EQ(reader.get("a"), "1");
+    EXPECT_EQ(held(), after);
+    table.close();
+    other.close();
+    reader.close();
+    EXPECT_EQ(held(), std::make_pair(0L, 0L));
+}
+
+// A walk, a snapshot, a wait and an open writer keep the file in which they began.
+TEST_F(TableCopies, what_is_under_way_keeps_the_old_file) {
+    Table table = Table::create("t", options(4));
+    Table other = Table::open("t");
+    for (int i = 0; i < 4; ++i) table.put(std::to_string(i), std::to_string(i));
+    const auto before = held();
+    std::map<std::string, std::string> found;
+    table.for_each([&](const flyring::TableItem& item) {
+        found.emplace(item.key, item.value);
+        if (found.size() != 1) return;
+        other.grow(10);
+        other.put("4", "4");
+        EXPECT_EQ(table.get("4"), "4");
+        table.grow(20);
+        EXPECT_EQ(other.get("4"), "4");
+        const auto now = held();
+        EXPECT_EQ(now.first, before.first + 2);
+        EXPECT_EQ(now.second, before.second + 2);
+    });
+    EXPECT_EQ(found, (std::map<std::string, std::string>{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}}));
+    EXPECT_EQ(held(), before);
+    EXPECT_EQ(content(table).size(), 5U);
+}
+
+// Threads of one object: what they read may be the zeros that take the place of an old file.
+TEST_F(TableCopies, threads_read_on_while_another_grows_their_table) {
+    Table table = Table::create("t", options(60));
+    Table other = Table::open("t");
+    for (std::uint64_t i = 0; i < 50; ++i) table.put(std::to_string(i), tables::numbered(i));
+    const auto before = held();
+    std::atomic<bool> end{false};
+    std::vector<std::thread> threads;
+    const auto again = [&](auto use) {
+        threads.emplace_back([&end, use]() mutable {
+            for (std::uint64_t i = 0; !end.load(); ++i) use(i);
+        });
+    };
+    again([&](std::uint64_t i) {
+        const auto value = table.get(std::to_string(i % 50));
+        EXPECT_TRUE(value);
+        EXPECT_GE(value ? tables::number_of(*value) : -1, 0);
+        EXPECT_FALSE(table.contains("absent"));
+    });
+    again([&, entry = *table.entry("7"), version = std::int64_t{0}](std::uint64_t) mutable {
+        EXPECT_TRUE(entry.get());
+        EXPECT_GE(entry.version(), version);
+        version = entry.version();
+    });
+    again([&, version = std::int64_t{0}](std::uint64_t) mutable {
+        EXPECT_GE(table.version(), version);
+        version = table.version();
+        EXPECT_EQ(table.size(), 50U);
+        EXPECT_EQ(table.stats().size, 50);
+        EXPECT_TRUE(table.entry("3"));
+    });
+    again([&](std::uint64_t) { EXPECT_EQ(content(table).size(), 50U); });
+    again([&](std::uint64_t i) {
+        EXPECT_GT(table.put(std::to_string(i % 50), tables::numbered(i)), 0);
+        table.sync();
+    });
+    again([&, version = std::int64_t{0}](std::uint64_t) mutable {
+        try {
+            version = table.wait_changed("7", version, 5ms);
+            EXPECT_GT(version, 0);
+        } catch (const flyring::TimedOut&) {
+        }
+    });
+    for (std::uint64_t i = 0; i < 300; ++i) (i % 2 == 0 ? table : other).grow(61 + i);
+    end = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(content(table).size(), 50U);
+    EXPECT_EQ(content(other).size(), 50U);
+    EXPECT_EQ(held(), before);
+}
+
 // The larger file has the name, but the folder cannot be written to the disk.
 TEST_F(TableCopies, a_writer_whose_grow_fails_late_is_closed_and_loses_nothing) {
     Table table = Table::create("t", options(2));
@@ -174,6 +297,28 @@ TEST_F(TableCopies, a_writer_whose_grow_fails_early_goes_on) {
     writer.grow(10);
     EXPECT_GT(writer.put("b", "1"), 0);
     EXPECT_EQ(content(Table::open("t")).size(), 2U);
+}
+
+// One of them reads the id of this boot: a larger file with another one would need a recovery.
+TEST_F(TableCopies, a_grow_in_which_a_file_cannot_be_opened_loses_nothing) {
+    Table table = Table::create("t", options(2));
+    table.put("a", "1");
+    for (int failing = 1;; ++failing) {
+        int opens = 0;
+        {
+            const faults::Hook hook([&](const faults::Call& call) {
+                opens += std::string(call.name) == "open" ? 1 : 0;
+                return std::string(call.name) == "open" && opens == failing ? EMFILE : 0;
+            });
+            const std::string code = code_of([&] { table.grow(table.capacity() + 1); });
+            EXPECT_EQ(code, opens < failing ? "none" : "io") << failing;
+        }
+        if (opens < failing) break;
+        EXPECT_EQ(Table::open("t").get("a"), "1") << failing;
+        EXPECT_EQ(table.get("a"), "1") << failing;
+        EXPECT_GT(table.put("a", "1", 1s), 0) << failing;
+        ASSERT_LT(failing, 20);
+    }
 }
 
 TEST_F(TableCopies, a_put_that_waits_for_the_slot_goes_into_the_larger_file) {

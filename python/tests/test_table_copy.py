@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,6 +27,7 @@ from flyring import (
     Table,
     layout,
     system,
+    table_base,
 )
 from flyring._identity import Identity
 from flyring.table_base import TableWalk
@@ -126,6 +130,88 @@ def test_grow_keeps_keys_and_versions(table: Table) -> None:
         assert [*broken_rules(table)] == []
     with pytest.raises(InvalidArgumentError):
         table.grow(99)
+
+
+def held(folder: Path) -> tuple[int, int]:
+    """How many descriptors and mappings of files in the folder this process has."""
+    descriptors = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the listing's own descriptor
+            descriptors += os.readlink(link).startswith(str(folder))
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return descriptors, sum(str(folder) in line for line in maps)
+
+
+def test_a_table_that_grows_lets_its_old_files_go(folder: Path) -> None:
+    with (
+        Table.create("t", capacity=8, key="text", value_bytes=16) as table,
+        Table.open("t") as other,
+        Table.open("t", read_only=True) as reader,
+    ):
+        table["a"] = b"1"
+        entry = other.entry("a")
+        assert entry is not None
+        with table.writer() as writer:
+            writer.grow(8)  # gives up the description of single changes
+            assert (len(other), reader["a"]) == (1, b"1")
+            before = held(folder)
+            for i in range(100):
+                writer.grow(9 + i)
+                assert (len(other), reader["a"]) == (1, b"1")
+                assert held(folder) == before
+                assert entry.get() == b"1"
+        other.grow(109)
+        assert (table["a"], reader["a"]) == (b"1", b"1")
+        after = held(folder)
+        for i in range(101, 200):
+            other.grow(9 + i)
+            assert (table["a"], reader["a"]) == (b"1", b"1")
+            assert held(folder) == after
+    assert held(folder) == (0, 0)
+
+
+def test_threads_read_on_while_another_grows_their_table() -> None:
+    with Table.create("t", capacity=8, key="text", value_bytes=16) as table, Table.open("t") as other:
+        for i in range(8):
+            table[str(i)] = b"value %d" % i
+        end, failures = threading.Event(), []
+        entry = table.entry("3")
+        assert entry is not None
+
+        def again(what: Callable[[int], bool]) -> threading.Thread:
+            def turns() -> None:
+                turn = 0
+                while not end.is_set():
+                    if not what(turn % 8):
+                        failures.append(what)
+                        return
+                    turn += 1
+
+            thread = threading.Thread(target=turns)
+            thread.start()
+            return thread
+
+        def put(turn: int) -> bool:
+            table[str(turn)] = b"value %d" % turn
+            table.sync()
+            return True
+
+        threads = [
+            again(lambda turn: table[str(turn)] == b"value %d" % turn and "absent" not in table),
+            again(lambda _: entry.get() == b"value 3"),
+            again(lambda _: len(table) == 8 and table.stats().size == 8 and table.version >= 8),
+            again(lambda _: sorted(table) == list("01234567")),
+            again(lambda _: table.wait_changed("5", 0, timeout=LONG) > 0),
+            again(put),
+        ]
+        try:
+            for i in range(40):
+                (table if i % 2 else other).grow(9 + i)
+        finally:
+            end.set()
+            for thread in threads:
+                thread.join()
+        assert not failures
 
 
 def test_grow_keeps_id_time_and_mode_and_marks_the_old_file(table: Table) -> None:
@@ -264,6 +350,24 @@ def test_replaced_table_is_noticed_by_waits_and_writers(table: Table) -> None:
             assert caught.value.channel_id == new.id
         assert table["a"] == b"2"
         assert len(new) == 0
+
+
+def test_a_process_without_descriptors_cannot_tell_that_it_was_replaced(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change would be lost in the old file; a read goes on there."""
+    Table.replace("t", capacity=12, key="text", value_bytes=16).close()
+
+    def none_left(*_: Any) -> None:
+        raise IoError("open", errno.EMFILE, table.path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table_base, "open_file", none_left)
+        with pytest.raises(IoError, match="errno 24"):
+            table["a"] = b"2"
+        assert table["a"] == b"1"
+    with pytest.raises(ChannelReplacedError):
+        table["a"] = b"2"
 
 
 def test_owner_that_took_the_hint_back_learns_of_a_replace(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

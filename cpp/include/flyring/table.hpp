@@ -17,10 +17,10 @@
 #include "flyring/detail/environment.hpp"
 #include "flyring/detail/table_copy.hpp"
 #include "flyring/detail/table_file.hpp"
-#include "flyring/detail/table_state.hpp"
 #include "flyring/detail/table_verbs.hpp"
 #include "flyring/detail/table_view.hpp"
 #include "flyring/detail/table_wait.hpp"
+#include "flyring/detail/table_writer_core.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/options.hpp"
 #include "flyring/span.hpp"
@@ -158,12 +158,14 @@ class Table {
     auto read(const Key& key, Handler&& handler) const;
     /// A handle that remembers where the key lies, so that later reads skip the search; empty if the key is not there.
     std::optional<Entry> entry(const Key& key) const {
-        detail::AttachedTable& at = state_->to_read();
-        const detail::HashedKey hashed = detail::hashed(at.file.header, key);
-        detail::Seen seen;
-        const std::uint64_t cell = at.reader.find(hashed, seen);
-        if (cell == detail::no_cell) return {};
-        return Entry(state_, at, cell, hashed);
+        for (;;) {
+            detail::AttachedTable& at = state_->to_read();
+            const detail::HashedKey hashed = detail::hashed(at.file.header, key);
+            detail::Seen seen;
+            const std::uint64_t cell = at.reader.find(hashed, seen);
+            if (cell != detail::no_cell) return Entry(state_, at, cell, hashed);
+            if (!state_->has_left(at)) return {};
+        }
     }
     bool contains(const Key& key) const {
         return find(key, [](const std::byte*, std::size_t) {}) != 0;
@@ -229,24 +231,27 @@ class Table {
     TableWriter writer(const std::string& name = "",
                        std::chrono::nanoseconds timeout = std::chrono::nanoseconds::zero()) {
         state_->check_change();
-        state_->to_write();
+        state_->check_writable();
         return TableWriter(std::make_unique<detail::TableWriterCore>(state_, name, timeout));
     }
 
     /// How many keys there are.
     std::uint64_t size() const {
-        const std::int64_t size =
-            detail::load_relaxed(state_->to_read().reader.control<std::int64_t>(layout::TABLE_CONTROL_SIZE));
+        const std::int64_t size = load_word(
+            [](const detail::TableView& view) { return view.control<std::int64_t>(layout::TABLE_CONTROL_SIZE); });
         return size < 0 ? 0 : static_cast<std::uint64_t>(size);
     }
     /// The number of the last change that was completed.
-    std::int64_t version() const { return detail::load_acquire(state_->to_read().reader.changed()); }
+    std::int64_t version() const {
+        return load_word([](const detail::TableView& view) { return view.changed(); });
+    }
 
     /// Calls visit(const TableItem&) for each key. A key that is there during the whole call is passed to `visit`
     /// exactly once. A key that is put or removed meanwhile may or may not be passed.
     template <typename Visit>
     void for_each(Visit&& visit) const {
-        detail::AttachedTable& at = state_->to_read();
+        const detail::TableState::Pin pin = state_->pin_to_read();
+        const detail::AttachedTable& at = pin.file();
         TableItem item;
         const std::uint64_t end = at.reader.fresh();
         for (std::uint64_t cell = 0; cell < end; ++cell) {
@@ -274,13 +279,13 @@ class Table {
     /// torn, but the values may be of different moments; TableWriter::snapshot copies those of one moment. Returns the
     /// number of keys in the copy. Throws InvalidArgument if `path` is this table's own, NoSpace.
     std::uint64_t snapshot(const std::string& path) const {
-        return counted([&] { return detail::snapshot_table(state_->to_read().reader, path); });
+        const detail::TableState::Pin pin = state_->pin_to_read();
+        return counted([&] { return detail::snapshot_table(pin.file().reader, path); });
     }
     /// Copies the table into a larger file, which takes the name; keys keep their versions. Processes that have the
-    /// table open go on in the larger file, at their next read, wait or change. A C++ process keeps the old file, and
-    /// two descriptors of it, until it closes the table, because its threads may still read there: so multiply the
-    /// capacity, rather than add to it. Waits for the writer's slot up to `timeout`. Throws InvalidArgument (capacity)
-    /// if `capacity` is below the present one, NoFreeSlot, NoSpace.
+    /// table open go on in the larger file, at their next read, wait or change, and let the old one go. Waits for the
+    /// writer's slot up to `timeout`. Throws InvalidArgument (capacity) if `capacity` is below the present one,
+    /// NoFreeSlot, NoSpace.
     void grow(std::uint64_t capacity, std::chrono::nanoseconds timeout = forever) {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
@@ -293,9 +298,15 @@ class Table {
         });
     }
     /// Writes all changes to the disk.
-    void sync() { state_->to_write().file.sync(); }
+    void sync() {
+        state_->check_writable();
+        detail::TableState::Pin(*state_).file().file.sync();
+    }
     /// Statistics of the table. Takes no lock and writes nothing. Also works for a table that needs recovery.
-    TableStats stats() const { return detail::stats_of(state_->to_look_at(), state_->busy()); }
+    TableStats stats() const {
+        state_->to_look_at();
+        return detail::stats_of(detail::TableState::Pin(*state_).file(), state_->busy());
+    }
 
     const std::string& path() const noexcept { return state_->current().file.path; }
     const Uuid& id() const noexcept { return header().table_id; }
@@ -414,23 +425,33 @@ class Table {
     /// key's version, or 0 if the key is not there.
     template <typename Take>
     [[gnu::always_inline]] inline std::int64_t find(const Key& key, Take&& take) const {
-        detail::AttachedTable& at = state_->to_read();
-        try {
-            detail::Seen seen;
-            if (FLYRING_LIKELY(key.is_integer())) {
-                const detail::HashedWord hashed = detail::hashed_integer(at.file.header, key);
-                if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
-            } else {
-                const detail::HashedKey hashed = detail::hashed(at.file.header, key);
-                if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+        for (;;) {
+            detail::AttachedTable& at = state_->to_read();
+            try {
+                detail::Seen seen;
+                if (FLYRING_LIKELY(key.is_integer())) {
+                    const detail::HashedWord hashed = detail::hashed_integer(at.file.header, key);
+                    if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+                } else {
+                    const detail::HashedKey hashed = detail::hashed(at.file.header, key);
+                    if (FLYRING_LIKELY(at.reader.find(hashed, seen, take) != detail::no_cell)) return seen.version;
+                }
+            } catch (const Busy&) {
+                state_->count_busy();
+                throw;
             }
-        } catch (const Busy&) {
-            state_->count_busy();
-            throw;
+            // A close or a grow by another thread puts zeros in the place of the mapping: the key may only look absent.
+            if (FLYRING_LIKELY(!state_->has_left(at))) return 0;
         }
-        // A close by another thread puts zeros in the place of the mapping: then "not there" means "closed".
-        state_->check_open();
-        return 0;
+    }
+    /// Loads a word of the table; `word` returns its address.
+    template <typename Word>
+    std::int64_t load_word(Word&& word) const {
+        for (;;) {
+            detail::AttachedTable& at = state_->to_read();
+            const std::int64_t value = detail::load_acquire(word(at.reader));
+            if (!state_->has_left(at)) return value;  // else they may be zeros
+        }
     }
 
     std::shared_ptr<detail::TableState> state_;

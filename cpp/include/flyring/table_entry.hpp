@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "flyring/detail/table_state.hpp"
 #include "flyring/detail/table_verbs.hpp"
 #include "flyring/detail/table_view.hpp"
 #include "flyring/detail/table_wait.hpp"
+#include "flyring/detail/table_writer_core.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/options.hpp"
 #include "flyring/span.hpp"
@@ -99,20 +99,22 @@ class Entry {
     template <typename Take>
     [[gnu::always_inline]] inline std::int64_t find(Take&& take) {
         try {
-            detail::AttachedTable& at = state_->to_read();
-            if (FLYRING_LIKELY(&at == at_)) {
-                const detail::Seen seen = at.reader.read_key(cell_, key_, take);
-                if (FLYRING_LIKELY(seen.same_key && seen.live())) return seen.version;
+            for (;;) {
+                detail::AttachedTable& at = state_->to_read();
+                if (FLYRING_LIKELY(&at == at_)) {
+                    const detail::Seen seen = at.reader.read_key(cell_, key_, take);
+                    if (FLYRING_LIKELY(seen.same_key && seen.live())) return seen.version;
+                }
+                detail::Seen seen;
+                const std::uint64_t cell = at.reader.find(key_, seen, take);
+                if (cell == detail::no_cell) {
+                    if (state_->has_left(at)) continue;
+                    return 0;
+                }
+                at_ = &at;
+                cell_ = cell;
+                return seen.version;
             }
-            detail::Seen seen;
-            const std::uint64_t cell = at.reader.find(key_, seen, take);
-            if (cell == detail::no_cell) {
-                state_->check_open();
-                return 0;
-            }
-            at_ = &at;
-            cell_ = cell;
-            return seen.version;
         } catch (const Busy&) {
             state_->count_busy();
             throw;

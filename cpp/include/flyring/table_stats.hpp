@@ -6,7 +6,7 @@
 
 #include "flyring/detail/file.hpp"
 #include "flyring/detail/slots.hpp"
-#include "flyring/detail/table_state.hpp"
+#include "flyring/detail/table_writer_core.hpp"
 #include "flyring/errors.hpp"
 
 namespace flyring {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "flyring/detail/table_copy.hpp"
-#include "flyring/detail/table_state.hpp"
 #include "flyring/detail/table_verbs.hpp"
+#include "flyring/detail/table_writer_core.hpp"
 #include "flyring/errors.hpp"
 #include "flyring/span.hpp"
 #include "flyring/table_entry.hpp"

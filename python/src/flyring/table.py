@@ -15,6 +15,7 @@ from ._identity import REAL, Identity
 from .attaching import attached, once_there, opened_or_created
 from .errors import (
     ChannelDiffersError,
+    ClosedError,
     InvalidArgumentError,
     NoFreeSlotError,
     TimedOutError,
@@ -438,8 +439,9 @@ class Table(TableBase, MutableMapping[Any, bytes]):
     def sync(self) -> None:
         """Writes all changes to the disk. Raises IoError, and AccessDeniedError if the table is read-only."""
         self._check_writable()
+        file = self._file  # keeps it open, if another thread goes on in a larger file
         try:
-            os.fsync(self._file.fileno())
+            os.fsync(file.fileno())
         except OSError as error:
             raise failed("fsync", error, self.path) from error
 
@@ -453,15 +455,20 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         Raises ViewAliveError inside the handler of an ``update`` of this table. With ``sync`` also raises IoError, and
         AccessDeniedError if the table is read-only."""
         if self.closed and not self._forked:
+            self._memory.close()  # if a signal ended an earlier close
+            self._file.close()
             return
         self._check_handler()
         if sync:
             self._close_synced()
         for writer in list(self._writers):
             writer.close()
-        self._shut()
-        self._memory.close()
-        self._file.close()
+        try:
+            self._shut()
+        finally:  # also after a KeyboardInterrupt
+            if self.closed:
+                self._memory.close()
+                self._file.close()
 
     def _close_synced(self) -> None:
         """Syncs, and marks the table clean if this process has or gets the writer's slot; otherwise only syncs."""
@@ -481,7 +488,13 @@ class Table(TableBase, MutableMapping[Any, bytes]):
         recovery."""
         self._check_open()
         self._follow()
-        return TableStats.of(self)
+        while True:
+            memory = self._memory
+            try:
+                return TableStats.of(self)
+            except ClosedError:
+                if self.closed or memory is self._memory:
+                    raise  # else another thread has gone on in a larger file
 
     # Typed values as arrays
 

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from .errors import (
     ChannelReplacedError,
     ClosedError,
     FlyringError,
+    IoError,
     NeedsRecoveryError,
     NoFreeSlotError,
     SlotOwner,
@@ -57,6 +60,8 @@ class TableBase(_core.Table):
     _message: type[Message] | None
     _replaced: UUID | None
     _writers: weakref.WeakSet[TableWriter]
+    _following: threading.RLock
+    """Held while the table switches to another file, from the rename of ``grow`` on."""
 
     def __new__(
         cls,
@@ -83,6 +88,7 @@ class TableBase(_core.Table):
         self._message = None
         self._replaced = None
         self._writers = weakref.WeakSet()
+        self._following = threading.RLock()
         return self
 
     @property
@@ -92,8 +98,22 @@ class TableBase(_core.Table):
 
     def _walk(self) -> TableWalk:
         """Returns a walk over all cells of the present file. Raises ClosedError or NeedsRecoveryError."""
-        self._version_of(None)  # checks that the table can be read, and switches to a grown file
-        return TableWalk(self)
+        while True:
+            self._version_of(None)  # checks that the table can be read, and switches to a grown file
+            memory = self._memory
+            try:
+                return TableWalk(self)
+            except ClosedError:
+                if self.closed or memory is self._memory:
+                    raise  # else another thread has gone on in a larger file
+
+    def _present(self) -> tuple[File, Memory, TableHeader]:
+        """The file, its mapping and its header. They belong together, although another thread may go on in a larger
+        file meanwhile: that thread changes them at once."""
+        while True:
+            file, memory, header = self._file, self._memory, self.header
+            if memory is self._memory:
+                return file, memory, header
 
     def _check_boot(self) -> None:
         """Raises NeedsRecoveryError if the table needs recovery (spec/table.md 9)."""
@@ -146,20 +166,27 @@ class TableBase(_core.Table):
     def _follow(self) -> None:
         """Switches to the file that has the name now if it is the grown table (spec/table.md 7). If another table has
         the name, stays in the old file, because reads go on there, and stores the other's id in ``_replaced``."""
-        if self._replaced is None and self._has_no_name():
-            self._look_at_name()
+        if self._replaced is None and self._has_no_name() and self._following.acquire(blocking=False):
+            try:  # else another thread follows, or makes the grown file
+                with contextlib.suppress(IoError):  # a later look finds out
+                    self._look_at_name()
+            finally:
+                self._following.release()
 
     def _has_no_name(self) -> bool:
         """Whether the file has lost its name: it was replaced, grown or unlinked."""
         with contextlib.suppress(OSError):
-            return os.fstat(self._file.fileno()).st_nlink == 0
+            file = self._file  # keeps it open, if another thread goes on in a larger file
+            return os.fstat(file.fileno()).st_nlink == 0
         return False
 
     def _check_replaced(self) -> None:
         """Switches to a grown file. Raises ChannelReplacedError if another table has the name now (spec/channel.md
-        6.13)."""
+        6.13), and IoError if the process cannot tell."""
         self._replaced = None
-        self._follow()
+        if self._has_no_name():
+            with self._following:
+                self._look_at_name()
         if self._replaced is not None:
             raise ChannelReplacedError(self.path, self._replaced)
 
@@ -173,10 +200,15 @@ class TableBase(_core.Table):
             memory.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
 
     def _look_at_name(self) -> None:
-        """Opens the file that has the name now, and switches to it or sets ``_replaced``. Ignores errors."""
+        """Opens the file that has the name now, and switches to it or sets ``_replaced``. The caller holds
+        ``_following``. Raises IoError if this process has no descriptor left; ignores other errors."""
+        if not self._has_no_name():
+            return  # another thread was faster
         try:
             file = open_file(self.path, self._read_only)
-        except (FlyringError, OSError):
+        except (FlyringError, OSError) as error:
+            if isinstance(error, IoError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
             return
         try:
             header = header_of(file, self.path, TableHeader.parse)
@@ -190,13 +222,26 @@ class TableBase(_core.Table):
         file.close()
 
     def _adopt(self, file: File, header: TableHeader) -> None:
-        """Switches to ``file``, which the table owns from now on. Closes the old file."""
-        old_file, old_memory = self._file, self._memory
-        memory = Memory(file, header.sections_end, not self._read_only, self.path)
-        self._attach(file, memory, header.shape)
-        self._file, self._memory, self.header = file, memory, header
-        old_memory.close()
-        old_file.close()
+        """Switches to ``file``, which the table owns from now on. The old mapping goes at once, or when the last walk
+        or wait in it has ended. Its descriptor goes with the last reference: another thread may be in a call. Raises
+        IoError."""
+        old_memory = self._memory
+        try:
+            memory = Memory(file, header.sections_end, not self._read_only, self.path)
+        except OSError as error:
+            raise failed("mmap", error, self.path) from error
+        attached = True
+        try:
+            self._attach(file, memory, header.shape)
+        except Exception:
+            attached = False  # but a KeyboardInterrupt comes after it
+            raise
+        finally:
+            if attached:
+                try:
+                    self.__dict__.update(_file=file, _memory=memory, header=header)  # at once: see _present
+                finally:  # a KeyboardInterrupt may come when the old file is closed
+                    old_memory.close()
 
     def _raise_no_free_slot(self) -> None:
         """Raises NoFreeSlotError, which names the last TableWriter that held the slot."""
@@ -235,7 +280,8 @@ class TableWalk(_core.Table):
     _table: TableBase
 
     def __new__(cls, table: TableBase) -> Self:
-        self = super().__new__(cls, table._file, table._memory, table.header.shape, table.path, False, False)
+        file, memory, header = table._present()
+        self = super().__new__(cls, file, memory, header.shape, table.path, False, False)
         self._table = table
         self._ready = True
         return self

@@ -15,7 +15,7 @@ from ._core import File, Memory, file_system_type
 from ._identity import Identity
 from .attaching import header_of
 from .errors import FlyringError, InvalidArgumentError
-from .system import create_file, open_file
+from .system import create_file, failed, open_file
 from .table_header import TableHeader
 
 if TYPE_CHECKING:
@@ -119,8 +119,12 @@ def table_at(path: str) -> TableHeader | None:
 
 
 def mode_of(table: Table) -> int:
-    """The permission bits of the table's file."""
-    return os.fstat(table._file.fileno()).st_mode & 0o777
+    """The permission bits of the table's file. Raises IoError."""
+    file = table._file  # keeps it open, if another thread goes on in a larger file
+    try:
+        return os.fstat(file.fileno()).st_mode & 0o777
+    except OSError as error:
+        raise failed("fstat", error, table.path) from error
 
 
 def same_but_larger(old: TableHeader, new: TableHeader) -> bool:

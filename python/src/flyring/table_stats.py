@@ -66,7 +66,8 @@ class TableStats:
 
     @classmethod
     def of(cls, table: Table) -> Self:
-        return cls.read(table.path, table.header, table._file, table._memory, table._this_boot(), table._busy)
+        file, memory, header = table._present()
+        return cls.read(table.path, header, file, memory, table._this_boot(), table._busy)
 
     @classmethod
     def read(cls, path: str, header: TableHeader, file: File, memory: Memory, boot: bytes, busy: int = 0) -> Self:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -151,7 +152,8 @@ class TableWriter(_core.TableWriter, Closing):
         old = table._memory
 
         def take(file: File, header: TableHeader) -> None:
-            """Takes the writer's slot of the new file."""
+            """Takes the writer's slot of the new file. No other thread switches to that file before this one."""
+            following.enter_context(table._following)
             locks.append(new_lock(file, table.path))
             locks[0].try_lock(SLOT + layout.CONTROL_SLOT_LOCK)
             memory = Memory(file, header.sections_end, True, table.path)
@@ -163,19 +165,20 @@ class TableWriter(_core.TableWriter, Closing):
             finally:
                 memory.close()
 
-        try:
-            file, header = larger_file(table, capacity, take)
-            table._adopt(file, header)
-            self._move(writers[0])  # gives up the slot of the old file
-            self._lock = locks[0]
-        except BaseException:
-            for lock in locks:
-                lock.close()
-            if table._memory is not old or table._has_no_name():  # a change in the old file would be lost
-                self.close()
-            elif not self.closed:
-                old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
-            raise
+        with contextlib.ExitStack() as following:
+            try:
+                file, header = larger_file(table, capacity, take)
+                table._adopt(file, header)
+                self._move(writers[0])  # gives up the slot of the old file
+                self._lock = locks[0]
+            except BaseException:
+                for lock in locks:
+                    lock.close()
+                if table._memory is not old or table._has_no_name():  # a change in the old file would be lost
+                    self.close()
+                elif not self.closed:
+                    old.store32(CONTROL + layout.TABLE_CONTROL_SUCCESSOR, 0)
+                raise
 
     def sync(self) -> None:
         """Writes all changes to the disk. Raises IoError."""

@@ -54,8 +54,17 @@ inline Uuid parse_uuid(const std::string& text) {
     return uuid;
 }
 
+/// The id of this boot. Throws IoError if it cannot be read: with a wrong one, files of this boot would look as if they
+/// needed a recovery.
 inline Uuid boot_id(const Environment& environment) {
-    return environment.boot_id ? *environment.boot_id : parse_uuid(read_small_file("/proc/sys/kernel/random/boot_id"));
+    if (environment.boot_id) return *environment.boot_id;
+    const std::string path = "/proc/sys/kernel/random/boot_id";
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) throw IoError("open", errno, path);
+    char text[36];
+    const ssize_t length = ::read(fd.get(), text, sizeof text);
+    if (length != sizeof text) throw IoError("read", length < 0 ? errno : EIO, path);
+    return parse_uuid(std::string(text, sizeof text));
 }
 
 /// The wall clock in ns since 1970, or the time that a test has injected (10).

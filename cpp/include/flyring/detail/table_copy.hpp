@@ -10,8 +10,8 @@
 
 #include "flyring/detail/table_changes.hpp"
 #include "flyring/detail/table_file.hpp"
-#include "flyring/detail/table_state.hpp"
 #include "flyring/detail/table_view.hpp"
+#include "flyring/detail/table_writer_core.hpp"
 
 // Full copies of a table: a snapshot, and the larger file of grow (spec/table.md 7, 9). Numbers in parentheses are
 // sections of spec/table.md; 'write 5' is step 5 of its operation write.

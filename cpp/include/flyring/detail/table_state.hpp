@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "flyring/detail/fork.hpp"
+#include "flyring/detail/table_attached.hpp"
 #include "flyring/detail/table_changes.hpp"
 #include "flyring/detail/table_file.hpp"
 #include "flyring/detail/table_recover.hpp"
@@ -25,28 +26,6 @@
 
 namespace flyring::detail {
 
-/// One attached file. After grow there are two: threads may still read the old one, which stays mapped until the close.
-struct AttachedTable {
-    AttachedTable(TableFile attached, const Uuid& current_boot)
-        : file(std::move(attached)), reader(file, file.readable.data()), boot(current_boot) {
-        if (file.read_only) return;
-        changes.emplace(file);
-        description = open_description(file.fd, file.path);
-    }
-    AttachedTable(const AttachedTable&) = delete;
-    AttachedTable& operator=(const AttachedTable&) = delete;
-
-    /// Whether the values can be read without a recovery.
-    bool is_whole() const noexcept { return file.is_of_this_boot(boot) || file.is_clean(); }
-    std::int64_t looked = 0;  // when a reader last looked for another file of its name
-
-    TableFile file;
-    TableView reader;
-    std::optional<TableChanges> changes;  // for single changes; empty if the table is read-only
-    Fd description;                       // holds the lock of the slot during a single change
-    Uuid boot;
-};
-
 /// Whether at least 1 ms has passed since `looked`, when the caller last looked for another file of the name (7). If
 /// so, sets `looked` to now.
 [[gnu::cold, gnu::noinline]] inline bool is_time_to_look(std::int64_t& looked) noexcept {
@@ -57,30 +36,68 @@ struct AttachedTable {
     return true;
 }
 
-/// The lock of the writer's slot, held through a file description that stays open. The destructor unlocks.
-class HeldSlot {
-  public:
-    HeldSlot(const Fd& description, std::uint64_t byte) noexcept : description_(&description), byte_(byte) {}
-    HeldSlot(HeldSlot&& other) noexcept
-        : description_(std::exchange(other.description_, nullptr)), byte_(other.byte_) {}
-    HeldSlot& operator=(HeldSlot&&) = delete;
-    ~HeldSlot() {
-        if (description_ != nullptr) unlock_byte(*description_, byte_);
-    }
-    /// The destructor does not unlock: another object does.
-    void keep() noexcept { description_ = nullptr; }
-
-  private:
-    const Fd* description_;
-    std::uint64_t byte_;
-};
-
 class TableWriterCore;
 
 /// The state that a Table shares with its writers and entries: the attached files, the open writers, and whether the
 /// table is closed.
+///
+/// **Files that the table has left.** After a grow, the old file is let go: its descriptors are closed, and zero pages
+/// take the place of its mappings. Two rules make that safe for the other threads of this object.
+/// 1. Whatever stores into a file, uses its descriptors, sleeps on its words or reads all of it holds a Pin. The file
+///    is let go when it is not current and has no Pin. Both change under the mutex.
+/// 2. A find, and a load of one word, holds no Pin, as it is on the hot path. It reads through `readable` and stores
+///    nothing. One mmap call replaces that mapping, so each address is mapped at any time. A thread that finds a page
+///    gone waits in its page fault for the end of that call, so what it loads after its first zero is zero, too.
+///    - A hit is right. Its last load compares seq with a version above 0, so that load came from the file, and so did
+///      the loads before it (6, read 4).
+///    - A miss may come from zeros. `current_` changes before the file is let go, and a miss ends with an acquire
+///      fence (6, find 5). So it is repeated if has_left().
+/// The objects of these files stay, because a thread may read their addresses. So does the range of addresses; it takes
+/// no memory.
 class TableState final : public ForkAware {
   public:
+    /// Keeps a file from being let go.
+    class Pin {
+      public:
+        /// Pins the current file. Throws Closed.
+        explicit Pin(TableState& state) : state_(&state) {
+            const std::lock_guard<std::mutex> guard(state.mutex_);
+            state.check_open();
+            at_ = &state.current();
+            ++at_->pins;
+        }
+        Pin(Pin&& other) noexcept : state_(other.state_), at_(std::exchange(other.at_, nullptr)) {}
+        Pin& operator=(Pin&&) = delete;
+        ~Pin() {
+            if (at_ == nullptr) return;
+            const std::lock_guard<std::mutex> guard(state_->mutex_);
+            if (--at_->pins == 0) state_->let_go(*at_);
+        }
+        AttachedTable& file() const noexcept { return *at_; }
+
+      private:
+        TableState* state_;
+        AttachedTable* at_ = nullptr;
+    };
+    /// Lets a close, and a change to another file, wake the calling thread, which sleeps on `sequence`.
+    class Asleep {
+      public:
+        Asleep(TableState& state, std::uint32_t* sequence) : state_(state), sequence_(sequence) {
+            const std::lock_guard<std::mutex> guard(state.mutex_);
+            state.asleep_.push_back(sequence);
+        }
+        Asleep(const Asleep&) = delete;
+        Asleep& operator=(const Asleep&) = delete;
+        ~Asleep() {
+            const std::lock_guard<std::mutex> guard(state_.mutex_);
+            state_.asleep_.erase(std::find(state_.asleep_.begin(), state_.asleep_.end(), sequence_));
+        }
+
+      private:
+        TableState& state_;
+        std::uint32_t* sequence_;
+    };
+
     TableState(TableFile attached, RecoveryProgress progress)
         : boot_(boot_id(attached.environment)), progress_(std::move(progress)) {
         files_.push_back(std::make_unique<AttachedTable>(std::move(attached), boot_));
@@ -102,7 +119,7 @@ class TableState final : public ForkAware {
     AttachedTable& to_look_at() {
         check_open();
         AttachedTable& at = current();
-        if (FLYRING_LIKELY(load_relaxed(at.file.successor()) == 0) || !is_time_to_look(at.looked)) return at;
+        if (FLYRING_LIKELY(at.reader.is_current()) || !is_time_to_look(at.looked)) return at;
         try {
             (void)look_for_successor(at);
         } catch (const Closed&) {
@@ -112,13 +129,25 @@ class TableState final : public ForkAware {
         }
         return current();
     }
+    /// The same as to_read, but the file stays as long as the Pin. For reads of more than one key.
+    Pin pin_to_read() {
+        for (;;) {
+            AttachedTable& at = to_read();
+            Pin pin(*this);
+            if (&pin.file() == &at) return pin;
+        }
+    }
+    /// Whether the table goes on in another file than this one, so that what was read here may be zeros. Throws Closed.
+    bool has_left(const AttachedTable& at) const {
+        check_open();
+        return &current() != &at;
+    }
     /// The attached file, without a check.
     AttachedTable& current() const noexcept { return *load_acquire(&current_); }
-    /// The attached file, for a change. Throws Closed, AccessDenied.
-    AttachedTable& to_write() {
+    /// Throws Closed, AccessDenied.
+    void check_writable() const {
         check_open();
         current().file.check_writable();
-        return current();
     }
     void check_open() const {
         const char* why = load_relaxed(&why_closed_);
@@ -142,11 +171,12 @@ class TableState final : public ForkAware {
     template <typename Use>
     auto with_slot(std::chrono::nanoseconds timeout, Use&& use) {
         check_timeout(timeout);
-        to_write();
+        check_writable();
         if (FLYRING_UNLIKELY(load_relaxed(&writer_count_) != 0)) check_no_own_writer();
         const Turn turn(*this, timeout);
         for (;;) {
-            AttachedTable& at = to_write();
+            const Pin pin(*this);
+            AttachedTable& at = pin.file();
             wait_for_slot(at, at.description, turn.deadline());
             HeldSlot held(at.description, at.file.slot_lock());
             if (!may_take(at)) continue;
@@ -308,6 +338,7 @@ class TableState final : public ForkAware {
 
     /// Makes a file the current one. The mutex must be locked.
     void adopt(std::unique_ptr<AttachedTable> next) {
+        AttachedTable& before = current();
         files_.push_back(std::move(next));
         AttachedTable* const at = files_.back().get();
         if (load_relaxed(&why_closed_) != nullptr) {  // another thread has closed the table meanwhile
@@ -317,19 +348,33 @@ class TableState final : public ForkAware {
         }
         store_release(&current_, at);
         store_release(&ready_, at->is_whole() ? at : nullptr);
+        wake_own_sleepers();
+        let_go(before);
+    }
+    /// Lets the sleepers of this object look again. Stores nothing: the file may be clean.
+    void wake_own_sleepers() const noexcept {
+        for (std::uint32_t* const sequence : asleep_) wake_sleepers(sequence, 1);
+    }
+    /// Lets a file go if the table has left it and it has no Pin. The mutex must be locked.
+    void let_go(AttachedTable& at) noexcept {
+        if (at.pins != 0 || &current() == &at) return;
+        at.file.mapping.detach();
+        at.file.readable.detach();
+        at.description.reset();
+        at.file.fd.reset();
     }
     /// The slow path of to_read.
     [[gnu::cold, gnu::noinline]] AttachedTable& look() {
-        AttachedTable& now = to_look_at();
-        if (load_acquire(&ready_) == &now) return now;
-        if (!now.is_whole()) {
-            now.file.throw_needs_recovery();
+        for (;;) {
+            AttachedTable& now = to_look_at();
+            if (load_acquire(&ready_) == &now) return now;
+            const std::lock_guard<std::mutex> guard(mutex_);
+            if (has_left(now)) continue;
+            if (!now.is_whole()) now.file.throw_needs_recovery();
+            acquire_fence();  // pairs with the release of store_boot
+            store_release(&ready_, &now);
+            return now;
         }
-        acquire_fence();  // pairs with the release of store_boot
-        const std::lock_guard<std::mutex> guard(mutex_);
-        check_open();
-        if (&current() == &now) store_release(&ready_, &now);
-        return now;
     }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_closed(const char* why) const {
         throw Closed("table " + current().file.path + " is used " + why);
@@ -361,6 +406,7 @@ class TableState final : public ForkAware {
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<AttachedTable>> files_;  // the last one is current
     std::vector<TableWriterCore*> writers_;
+    std::vector<std::uint32_t*> asleep_;  // the words on which threads of this object sleep
     std::size_t writer_count_ = 0;
     AttachedTable* current_ = nullptr;
     AttachedTable* ready_ = nullptr;  // null: closed, or it needs a recovery
@@ -370,228 +416,5 @@ class TableState final : public ForkAware {
     Uuid boot_;
     RecoveryProgress progress_;
 };
-
-/// The core of a TableWriter, which holds the writer's slot. One thread at a time may use it.
-class TableWriterCore {
-  public:
-    TableWriterCore(std::shared_ptr<TableState> state, const std::string& name, std::chrono::nanoseconds timeout)
-        : state_(std::move(state)), name_(name) {
-        if (!name.empty()) check_name("name", name);
-        check_timeout(timeout);
-        state_->to_write();
-        state_->with_lock([&] { state_->enter(*this); });
-        try {
-            take(later(clock_ns(CLOCK_MONOTONIC), timeout.count()));
-        } catch (...) {
-            lock_.release();
-            state_->leave(*this);
-            throw;
-        }
-    }
-    TableWriterCore(const TableWriterCore&) = delete;
-    TableWriterCore& operator=(const TableWriterCore&) = delete;
-    ~TableWriterCore() {
-        close();
-        state_->leave(*this);
-    }
-
-    /// Calls change(changes). Throws Closed, TwoThreads, and ChannelReplaced once.
-    template <typename Change>
-    [[gnu::always_inline]] inline auto change(Change&& change) {
-        const Use use(*this);
-        if (FLYRING_UNLIKELY(load_relaxed(at_->file.successor()) != 0)) look_for_successor();
-        return change(*changes_);
-    }
-    /// The same, but calls what(attached file).
-    template <typename Do>
-    auto with_slot(Do&& what) {
-        return change([&](TableChanges& changes) {
-            changes.check_owner();
-            return what(*at_);
-        });
-    }
-
-    /// Goes on in the larger file. `lock`: its slot, which the caller has locked.
-    void move_to(AttachedTable& grown, SlotLock lock) {
-        if (!is_open()) return;  // another thread has closed the writer; `lock` unlocks
-        changes_.emplace(grown.file);
-        state_->take(grown, *changes_, &name_);
-        at_ = &grown;
-        lock_ = std::move(lock);  // unlocks the old slot
-    }
-
-    /// Closes the writer if a grow failed after it gave the name to the larger file: a change of the old file would be
-    /// lost (7).
-    void close_if_lost(AttachedTable& old) noexcept {
-        if (at_ == &old && load_relaxed(old.file.successor()) != 0) close();
-    }
-
-    /// Closes the writer. Throws ViewAlive inside a handler of its own update.
-    void close_checked() {
-        if (in_handler()) state_->throw_in_handler("closed, nor its writer,");
-        close();
-    }
-    void close() noexcept {
-        if (!is_open()) return;
-        give_back();
-        end("after close");
-        lock_.release();
-    }
-    /// Marks the slot as closed, if it is still this writer's.
-    void give_back() noexcept {
-        const SlotWords slot = at_->file.slot();
-        if (load_relaxed(slot.epoch()) == changes_->epoch()) store_release(slot.closed(), std::int32_t{1});
-    }
-    void end(const char* why) noexcept { store_relaxed(&why_closed_, why); }
-    /// Unlocks the slot. Stores nothing in the file.
-    void release() noexcept { lock_.release(); }
-    /// For a forked child: closes the writer without unlocking, since the parent holds the lock.
-    void abandon(const char* why) noexcept {
-        if (is_open()) end(why);
-        lock_.abandon();
-    }
-
-    /// Whether the writer is open, and so holds the slot.
-    bool is_open() const noexcept { return load_relaxed(&why_closed_) == nullptr; }
-    /// Whether the calling thread is inside one of its methods.
-    bool in_handler() const noexcept { return load_relaxed(&user_) == TableState::this_thread(); }
-    const std::string& name() const noexcept { return name_; }
-    std::int64_t epoch() const noexcept { return changes_->epoch(); }
-    TableState& state() const noexcept { return *state_; }
-
-  private:
-    void take(std::int64_t deadline) {
-        for (;;) {
-            AttachedTable& at = state_->to_write();
-            state_->with_lock([&] {  // so that a forked child knows of the description
-                lock_ = SlotLock(open_description(at.file.fd, at.file.path), at.file.slot_lock());
-            });
-            state_->wait_for_slot(at, lock_.description(), deadline);
-            if (!state_->may_take(at)) continue;
-            changes_.emplace(at.file);
-            state_->take(at, *changes_, &name_);
-            at_ = &at;
-            end(nullptr);
-            return;
-        }
-    }
-
-    /// Marks the writer as used by the calling thread. Throws Closed, TwoThreads; ViewAlive if this thread uses it
-    /// already.
-    class Use {
-      public:
-        explicit Use(TableWriterCore& core) : core_(core) {
-            const char* why = load_relaxed(&core.why_closed_);
-            if (FLYRING_UNLIKELY(why != nullptr)) core.throw_closed(why);
-            const char* const user = load_relaxed(&core.user_);
-            if (FLYRING_UNLIKELY(user != nullptr)) core.throw_in_use(user);
-            store_relaxed(&core.user_, TableState::this_thread());
-        }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
-        ~Use() { store_relaxed(&core_.user_, static_cast<const char*>(nullptr)); }
-
-      private:
-        TableWriterCore& core_;
-    };
-    [[noreturn, gnu::cold, gnu::noinline]] void throw_closed(const char* why) const {
-        throw Closed("a writer of table " + at_->file.path + " is used " + why);
-    }
-    [[noreturn, gnu::cold, gnu::noinline]] void throw_in_use(const char* user) const {
-        if (user == TableState::this_thread()) state_->throw_in_handler("changed");
-        throw TwoThreads("the writer of table " + at_->file.path);
-    }
-    /// Throws ChannelReplaced if another table has the name, once.
-    [[gnu::cold, gnu::noinline]] void look_for_successor() {
-        if (told_ || !is_time_to_look(looked_)) return;
-        const auto other = state_->look_for_successor(*at_).other;
-        if (!other) return;  // the name has not changed, or is gone
-        told_ = true;
-        throw ChannelReplaced(at_->file.path, *other);
-    }
-
-    std::shared_ptr<TableState> state_;
-    AttachedTable* at_ = nullptr;
-    std::optional<TableChanges> changes_;
-    SlotLock lock_;
-    std::string name_;
-    bool told_ = false;                                  // ChannelReplaced was thrown
-    std::int64_t looked_ = 0;                            // when the writer last looked for another table of the name
-    const char* user_ = nullptr;                         // this_thread() of a method that is under way
-    const char* why_closed_ = "before it has the slot";  // null: it is open
-};
-
-inline bool TableState::any_writer_in_handler() const {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    return std::any_of(writers_.begin(), writers_.end(), [](const auto* writer) { return writer->in_handler(); });
-}
-
-inline void TableState::check_no_own_writer() {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    if (std::any_of(writers_.begin(), writers_.end(), [](const auto* writer) { return writer->is_open(); })) {
-        throw Busy::own_writer(current().file.path);
-    }
-}
-
-inline void TableState::lost_by_fork() noexcept {
-    const char* const why = "in a forked child; open it again there";
-    for (TableWriterCore* writer : writers_) writer->abandon(why);
-    if (load_relaxed(&why_closed_) != nullptr) return;
-    end(why);
-    for (const auto& at : files_) {
-        at->description.reset();
-        at->file.fd.reset();
-    }
-    detach();
-}
-
-inline void TableState::close(bool sync) {
-    {
-        const std::lock_guard<std::mutex> guard(mutex_);
-        if (load_relaxed(&why_closed_) != nullptr) return;
-    }
-    if (in_handler()) throw_in_handler("closed");
-    bool by_own_writer = false;
-    if (sync) {
-        to_write();
-        by_own_writer = with_lock([&] {
-            return std::any_of(writers_.begin(), writers_.end(), [](auto* writer) { return writer->is_open(); });
-        });
-        if (!by_own_writer) {
-            try {
-                with_slot(std::chrono::nanoseconds::zero(), [](AttachedTable& at) { mark_clean(at.file); });
-            } catch (const NoFreeSlot&) {
-                current().file.sync();  // another process holds the slot; its synced close marks the file
-            }
-        }
-    }
-    const std::lock_guard<std::mutex> guard(mutex_);
-    if (load_relaxed(&why_closed_) != nullptr) return;
-    std::vector<TableWriterCore*> open;
-    for (TableWriterCore* writer : writers_) {
-        if (writer->is_open()) open.push_back(writer);
-    }
-    for (TableWriterCore* writer : open) {
-        writer->give_back();
-        writer->end("after close");
-    }
-    end("after close");
-    std::exception_ptr failed;
-    try {
-        if (by_own_writer) mark_clean(current().file);
-    } catch (...) {
-        failed = std::current_exception();
-    }
-    wake_sleepers(current().file.data().sequence, 1);  // without a store: the file may be clean
-    // Another thread may be in the middle of a change. It must not reach the file any more when a lock is released.
-    detach();
-    for (TableWriterCore* writer : writers_) writer->release();
-    for (const auto& at : files_) {
-        unlock_byte(at->description, at->file.slot_lock());
-        at->description.reset();
-        at->file.fd.reset();
-    }
-    if (failed) std::rethrow_exception(failed);
-}
 
 }  // namespace flyring::detail

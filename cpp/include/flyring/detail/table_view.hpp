@@ -135,10 +135,9 @@ class TableView {
     }
     std::int64_t* generation() const noexcept { return control<std::int64_t>(layout::TABLE_CONTROL_GENERATION); }
     std::int64_t* changed() const noexcept { return control<std::int64_t>(layout::TABLE_CONTROL_CHANGED); }
+    const std::int32_t* successor() const noexcept { return control<std::int32_t>(layout::TABLE_CONTROL_SUCCESSOR); }
     /// Whether no other file has taken the table's name, as far as `successor` tells.
-    bool is_current() const noexcept {
-        return load_relaxed(control<std::int32_t>(layout::TABLE_CONTROL_SUCCESSOR)) == 0;
-    }
+    bool is_current() const noexcept { return load_relaxed(successor()) == 0; }
     std::uint64_t entries() const noexcept { return entries_; }
     std::uint64_t cell_count() const noexcept { return cell_count_; }
     /// The copy of the index that belongs to `generation`.

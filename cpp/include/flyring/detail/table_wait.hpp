@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "flyring/detail/table_state.hpp"
 #include "flyring/detail/table_view.hpp"
+#include "flyring/detail/table_writer_core.hpp"
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 
@@ -27,13 +27,14 @@ class TableWait {
     template <typename Ready>
     bool next(AttachedTable& at, std::uint64_t cell, Ready&& ready) {
         if (over_) return false;
-        const std::int32_t successor = load_relaxed(at.file.successor());
+        const std::int32_t* const word = at.reader.successor();
+        const std::int32_t successor = load_relaxed(word);
         if (successor != 0) {
             const auto now = state_.look_for_successor(at);
             if (now.grown) return true;
             if (now.other) throw ChannelReplaced(at.file.path, *now.other);
         }
-        const auto look = [&] { return ready() || load_relaxed(at.file.successor()) != successor || is_closed(); };
+        const auto look = [&] { return ready() || load_relaxed(word) != successor || is_over(at); };
         std::int64_t now = clock_ns(CLOCK_MONOTONIC);
         const std::int64_t spin_end = std::min(deadline_, later(start_, default_spin.count()));
         while (now < spin_end) {
@@ -45,22 +46,25 @@ class TableWait {
         }
         over_ = now >= deadline_;
         if (over_) return ready();
+        const TableState::Pin pin(state_);
+        if (&pin.file() != &at) return true;
         const bool writable = !at.file.read_only;
         std::byte* const base = writable ? at.file.mapping.data() : at.file.readable.data();
         const WaitingWords words =
             cell == no_cell ? at.file.data() : waiting_words(TableView(at.file, base).cell(cell));
+        const TableState::Asleep asleep(state_, words.sequence);
         sleep_once(words, 1, writable, deadline_, look, [&] { return cap(at.file); });
         return true;
     }
 
   private:
-    bool is_closed() const {
+    /// Whether the table is closed, or goes on in another file.
+    bool is_over(const AttachedTable& at) const {
         try {
-            state_.check_open();
+            return state_.has_left(at);
         } catch (const Closed&) {
             return true;
         }
-        return false;
     }
     /// The longest time between two looks (8). It is short if the slot's owner does not wake sleepers: then `wakes` is
     /// not its epoch.
@@ -87,11 +91,9 @@ inline std::int64_t wait_for_key(TableState& state, const HashedKey& key, std::i
         AttachedTable& at = state.to_read();
         Seen seen;
         const std::uint64_t cell = at.reader.find(key, seen);
+        if (cell == no_cell && state.has_left(at)) continue;
         const std::int64_t found = cell == no_cell ? 0 : seen.version;
-        if (found != version) {
-            state.check_open();
-            return found;
-        }
+        if (found != version) return found;
         const auto ready = [&] {
             if (cell != no_cell) return load_acquire(at.reader.version(cell)) != version;
             return at.reader.find(key, seen) != no_cell;
@@ -109,10 +111,8 @@ inline std::int64_t wait_for_change(TableState& state, std::int64_t version, std
     for (;;) {
         AttachedTable& at = state.to_read();
         const std::int64_t now = load_acquire(at.reader.changed());
-        if (now != version) {
-            state.check_open();
-            return now;
-        }
+        if (state.has_left(at)) continue;
+        if (now != version) return now;
         if (!wait.next(at, no_cell, [&] { return load_acquire(at.reader.changed()) != version; })) {
             throw TimedOut("a change of table " + at.file.path);
         }

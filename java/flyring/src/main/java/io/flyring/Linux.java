@@ -29,6 +29,7 @@ final class Linux {
     static final int ENXIO = 6;
     static final int EAGAIN = 11;
     static final int ENOMEM = 12;
+    static final int ENFILE = 23;
     static final int EMFILE = 24;
     static final int EEXIST = 17;
     static final int ENOTDIR = 20;

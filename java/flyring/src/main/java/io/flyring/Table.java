@@ -260,15 +260,17 @@ public final class Table extends TableReads implements AutoCloseable {
      * @param action gets the key and a copy of its value, valid until it returns.
      */
     public void forEach(Consumer<TableItem> action) {
-        TableFile now = state.readable();
-        TableItem item = new TableItem(now.header);
-        long fresh = now.fresh();
-        for (long cell = 0; cell < fresh; cell++) {
-            if (now.usable(cell) && item.read(now, cell)) {
-                action.accept(item);
+        state.reading(true, now -> {
+            TableItem item = new TableItem(now.header);
+            long fresh = now.fresh();
+            for (long cell = 0; cell < fresh; cell++) {
+                if (now.usable(cell) && item.read(now, cell)) {
+                    action.accept(item);
+                }
+                state.checkOpen();
             }
-            state.checkOpen();
-        }
+            return null;
+        });
     }
 
     /**
@@ -277,9 +279,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number.
      */
     public long size() {
-        long size = state.readable().word(Layout.TABLE_CONTROL_SIZE);
-        state.checkOpen();
-        return Math.max(0, size);
+        return Math.max(0, state.word(now -> now.word(Layout.TABLE_CONTROL_SIZE)));
     }
 
     /**
@@ -288,9 +288,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the number; it only grows.
      */
     public long version() {
-        long version = state.readable().changed();
-        state.checkOpen();
-        return version;
+        return state.word(TableFile::changed);
     }
 
     /**
@@ -317,7 +315,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @throws NoSpaceException if there is no room for the copy.
      */
     public long snapshot(String name) {
-        return TableCreation.snapshot(state.readable(), name, state.identity);
+        return state.reading(true, now -> TableCreation.snapshot(now, name, state.identity));
     }
 
     /**
@@ -337,7 +335,10 @@ public final class Table extends TableReads implements AutoCloseable {
     /** Writes all changes to the disk. */
     public void sync() {
         state.checkWritable();
-        state.current().file.sync();
+        state.reading(false, now -> {
+            now.file.sync();
+            return null;
+        });
     }
 
     /**
@@ -346,8 +347,7 @@ public final class Table extends TableReads implements AutoCloseable {
      * @return the statistics.
      */
     public TableStats stats() {
-        state.checkOpen();
-        return TableStats.of(state.current(), state.boot);
+        return state.reading(false, now -> TableStats.of(now, state.boot));
     }
 
     /**
@@ -420,7 +420,7 @@ public final class Table extends TableReads implements AutoCloseable {
      */
     public String schema() {
         state.checkOpen();
-        return state.file().schema();
+        return state.reading(false, TableFile::schema);
     }
 
     /**

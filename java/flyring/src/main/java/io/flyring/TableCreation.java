@@ -156,7 +156,8 @@ final class TableCreation {
 
     /**
      * Copies the table whose slot the caller holds into a larger file, and gives that the table's name (7). The caller
-     * has called {@link #checkGrow}. {@code take} takes the slot of the larger file before the rename.
+     * has called {@link #checkGrow}, and syncs the folder afterwards. {@code take} takes the slot of the larger file
+     * before the rename.
      */
     static TableFile grow(TableSlot held, long capacity, Identity identity, Consumer<TableFile> take) {
         TableFile from = held.file();
@@ -182,7 +183,6 @@ final class TableCreation {
             }
         }
         from.data().wakeAll();
-        ChannelFile.syncFolder(from.path);
         return to;
     }
 

@@ -9,7 +9,7 @@ import java.util.stream.Stream;
 
 /**
  * An attached table file: its sections, mapped in pieces of 2^30 bytes, and access to their words (2). A grown table is
- * another object of this class; the old one is unmapped once it is unreachable. Numbers in parentheses are sections of
+ * another object of this class; {@link TableState} lets the old one go. Numbers in parentheses are sections of
  * spec/table.md; 'write 5' is step 5 of its operation write.
  */
 final class TableFile {
@@ -40,6 +40,8 @@ final class TableFile {
     private long busy;
     /** True once {@link #isWhole} has found that the content can be trusted; it does not look again. */
     private boolean whole;
+    /** How many use the file for longer than the read of a key; guarded by the state of the table. */
+    int users;
 
     private TableFile(String path, ChannelFile file, TableHeader header) {
         this.path = path;
@@ -248,10 +250,18 @@ final class TableFile {
         return file.removed() ? headerAt(path) : null;
     }
 
-    /** The header of the table at a path; null if there is no valid table. */
+    /**
+     * The header of the table at a path; null if there is no valid table. Throws if the process cannot tell, because it
+     * has no descriptor left.
+     */
     static TableHeader headerAt(String path) {
         try (ChannelFile now = ChannelFile.open(path, true)) {
             return TableHeader.parse(now.read(0, Layout.HEADER_LENGTH), now.size(), path);
+        } catch (IoException e) {
+            if (e.errno() == Linux.EMFILE || e.errno() == Linux.ENFILE || e.errno() == Linux.ENOMEM) {
+                throw e;
+            }
+            return null;
         } catch (FlyringException noTable) {
             return null;
         }

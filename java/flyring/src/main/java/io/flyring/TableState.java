@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
@@ -8,6 +9,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.ToLongFunction;
 
 /**
  * What a table shares with its writers and entries: the attached file, the slot for single changes, the slots of
@@ -28,6 +30,8 @@ final class TableState {
     private volatile TableSlot slot;
     private final List<TableWriter.Seat> seats = new CopyOnWriteArrayList<>();
     private final Set<TableWait> waits = ConcurrentHashMap.newKeySet();
+    /** Guards the users of files; held for a moment only. */
+    private final Object using = new Object();
     private volatile TableFile file;
     private volatile boolean closed;
     private volatile long lastLook = System.nanoTime() - LOOK_NANOS;
@@ -69,7 +73,13 @@ final class TableState {
             final long time = System.nanoTime();
             if (time - lastLook >= LOOK_NANOS) {
                 lastLook = time;
-                look(now);
+                try {
+                    look(now);
+                } catch (ClosedException e) {
+                    throw e;
+                } catch (FlyringException later) {
+                    return now; // the larger file cannot be attached now; a later read looks again
+                }
                 return file;
             }
         }
@@ -111,24 +121,107 @@ final class TableState {
             + " now, with the id " + there + ". Close this one and open it again to go on there.");
     }
 
-    /** Goes on with the larger file. The old one is unmapped once no thread reads it any more. */
+    /** Goes on with the larger file, also with its slot. */
     private void adopt(TableFile grown) {
         if (slot != null) {
             slot.close();
             slot = null;
         }
-        file = grown;
+        follow(grown);
     }
 
     /** The file to read; throws if its content cannot be trusted before a recovery. */
     TableFile readable() {
         checkOpen();
-        final TableFile now = current();
-        if (!now.isWhole(boot)) {
-            checkOpen(); // after a close the memory reads as zeros, so boot_id looks wrong
-            throw new NeedsRecoveryException(now.path, now.header.checked);
+        while (true) {
+            final TableFile now = current();
+            if (now.isWhole(boot)) {
+                return now;
+            }
+            checkOpen(); // after a close or a grow the memory reads as zeros, so boot_id looks wrong
+            if (now == file) {
+                throw new NeedsRecoveryException(now.path, now.header.checked);
+            }
         }
-        return now;
+    }
+
+    /** Reads something of a file. */
+    interface Reading<R> {
+        R of(TableFile file);
+    }
+
+    /**
+     * Reads more than one key or word, or uses the descriptor: the file is not let go meanwhile. {@code whole}: throws
+     * if the file's content cannot be trusted before a recovery.
+     */
+    <R> R reading(boolean whole, Reading<R> read) {
+        TableFile now;
+        while (true) {
+            checkOpen();
+            now = whole ? readable() : current();
+            synchronized (using) {
+                if (now == file && !closed) {
+                    now.users++;
+                    break;
+                }
+            }
+        }
+        try {
+            return read.of(now);
+        } finally {
+            leave(now);
+        }
+    }
+
+    private void use(TableFile used) {
+        synchronized (using) {
+            used.users++;
+        }
+    }
+
+    private void leave(TableFile used) {
+        synchronized (using) {
+            used.users--;
+            letGo(used);
+        }
+    }
+
+    /** Loads one word; again if a close or a grow came meanwhile, because then it may be zero. */
+    long word(ToLongFunction<TableFile> load) {
+        while (true) {
+            final TableFile now = readable();
+            final long value = load.applyAsLong(now);
+            VarHandle.acquireFence();
+            checkOpen();
+            if (now == file) {
+                return value;
+            }
+        }
+    }
+
+    /**
+     * Goes on with the larger file. The old one is let go: its descriptor is closed, and zeros take the place of its
+     * memory, as at a close. A thread that still reads one key there finds it, or finds zeros: then {@link #find} looks
+     * which file is the current one. Whatever reads more than that is a user of the file, which is let go after its
+     * last one. The callers hold {@link #changing}, so that no change is under way.
+     */
+    private void follow(TableFile larger) {
+        synchronized (using) {
+            final TableFile before = file;
+            file = larger;
+            waits.forEach(TableWait::wake);
+            letGo(before);
+        }
+    }
+
+    private void letGo(TableFile left) {
+        if (left.users == 0 && left != file) {
+            try {
+                left.file.close();
+            } catch (FlyringException stays) {
+                return; // it stays mapped until it is unreachable
+            }
+        }
     }
 
     /** Finds the look's key, for a reader. */
@@ -254,6 +347,7 @@ final class TableState {
                         }
                         seat.slot().enter(name);
                         seats.add(seat);
+                        use(now);
                         taken = true;
                         return seat;
                     }
@@ -270,6 +364,7 @@ final class TableState {
     /** Forgets the seat of a closed writer. */
     void left(TableWriter.Seat seat) {
         seats.remove(seat);
+        leave(seat.slot().file());
     }
 
     /** A time-out in ns; throws if it is below 0. */
@@ -321,13 +416,11 @@ final class TableState {
      * {@code wait} waits for the next change.
      */
     long changed(long version, TableWait wait) {
-        final TableFile now = readable();
-        final long changed = now.changed();
-        checkOpen();
+        final long changed = word(TableFile::changed);
         if (changed != version) {
             return changed;
         }
-        wait.forAny(now, version);
+        wait.forAny(readable(), version);
         return TableLook.ABSENT;
     }
 
@@ -340,7 +433,10 @@ final class TableState {
         final long before = now.changed();
         final long cell = look.find(now);
         final long found = cell < 0 ? 0 : look.version;
-        checkOpen(); // after a close the memory reads as zeros, so the key looks absent
+        checkOpen(); // after a close or a grow the memory reads as zeros, so the key looks absent
+        if (now != file) {
+            return changed(look, version, wait);
+        }
         if (found != version) {
             return found;
         }
@@ -360,9 +456,8 @@ final class TableState {
             final TableSlot[] grown = new TableSlot[1];
             try {
                 final TableFile larger = TableCreation.grow(own, capacity, identity, to -> grown[0] = take(to, null));
-                own.close();
-                slot = null;
-                file = larger;
+                adopt(larger);
+                ChannelFile.syncFolder(larger.path);
             } finally {
                 if (grown[0] != null) {
                     grown[0].close();
@@ -397,14 +492,18 @@ final class TableState {
             synchronized (seat) { // no thread changes the table meanwhile
                 checkOpen();
                 seat.checkReady();
-                TableCreation.checkGrow(seat.slot().file(), capacity);
+                final TableFile held = seat.slot().file();
+                TableCreation.checkGrow(held, capacity);
                 final TableSlot[] grown = new TableSlot[1];
                 boolean done = false;
                 try {
                     final TableFile larger = TableCreation.grow(seat.slot(), capacity, identity,
                         to -> grown[0] = take(to, seat.name()));
                     adopt(larger);
+                    ChannelFile.syncFolder(larger.path);
+                    use(larger);
                     seat.moveTo(grown[0]);
+                    leave(held);
                     done = true;
                 } finally {
                     if (!done && grown[0] != null) {

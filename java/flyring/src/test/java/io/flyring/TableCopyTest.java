@@ -3,11 +3,21 @@ package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.LongConsumer;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -66,6 +76,132 @@ class TableCopyTest {
             }
             assertEquals(List.of("copy.table", "t.table"), rings.files());
         }
+    }
+
+    /** How many descriptors and mappings this process has of files in the folder. */
+    private List<Integer> held() throws IOException {
+        int descriptors = 0;
+        for (String each : Folder.names("/proc/self/fd")) {
+            try {
+                descriptors += Files.readSymbolicLink(Path.of("/proc/self/fd", each)).startsWith(rings.folder()) ? 1
+                    : 0;
+            } catch (IOException gone) {
+                continue; // the listing's own descriptor
+            }
+        }
+        try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
+            return List.of(descriptors, (int) lines.filter(each -> each.contains(rings.folder().toString())).count());
+        }
+    }
+
+    @Test
+    void aTableThatGrowsLetsItsOldFilesGo() throws Exception {
+        try (Table table = create(TableTest.integer()); Table other = open();
+            Table reader = Table.open(path(), new OpenOptions().readOnly(true))) {
+            TableTest.put(table, 1, "v");
+            Entry entry = other.entry(1);
+            assertEquals(1, entry.get(buffer, 0));
+            List<Integer> before;
+            try (TableWriter writer = table.writer()) {
+                writer.grow(8); // gives up the description of single changes
+                get(reader, 1);
+                other.size();
+                before = held();
+                for (int i = 0; i < 100; i++) {
+                    writer.grow(9 + i);
+                    assertEquals(1, other.size());
+                    assertEquals("v", get(reader, 1));
+                    assertEquals(before, held());
+                    assertEquals(1, entry.get(buffer, 0));
+                }
+            }
+            TableTest.put(other, 1, "w");
+            List<Integer> after = held();
+            for (int i = 100; i < 200; i++) {
+                other.grow(9 + i, LONG);
+                assertEquals("w", get(table, 1));
+                assertEquals("w", get(reader, 1));
+                assertTrue(held().get(0) <= after.get(0) && held().get(1).equals(after.get(1)), () -> after + "");
+            }
+        }
+        assertEquals(List.of(0, 0), held());
+    }
+
+    @Test
+    void aWalkKeepsTheOldFile() throws Exception {
+        try (Table table = create(TableTest.integer()); Table other = open()) {
+            for (int key = 0; key < 5; key++) {
+                TableTest.put(table, key, "v" + key);
+            }
+            List<Long> found = new ArrayList<>();
+            List<Integer> before = held();
+            table.forEach(item -> {
+                found.add(item.integerKey());
+                if (found.size() == 1) {
+                    other.grow(20, LONG);
+                    TableTest.put(other, 7, "v7");
+                    assertEquals("v7", get(table, 7));
+                    table.grow(30, LONG);
+                }
+            });
+            assertEquals(List.of(0L, 1L, 2L, 3L, 4L), found);
+            assertEquals("v7", get(other, 7));
+            assertTrue(held().get(0) <= before.get(0) + 2, () -> before + "");
+            assertEquals(before.get(1), held().get(1));
+        }
+    }
+
+    /** Threads of one object: what they read may be the zeros that take the place of an old file. */
+    @Test
+    void threadsReadOnWhileAnotherGrowsTheirTable() throws Exception {
+        try (Table table = create(TableTest.integer()); Table other = open()) {
+            for (int key = 0; key < 8; key++) {
+                TableTest.put(table, key, "value " + key);
+            }
+            AtomicBoolean end = new AtomicBoolean();
+            List<Other<Long>> threads = new ArrayList<>();
+            threads.add(again(end, turn -> {
+                Versioned found = table.getVersioned(turn % 8);
+                assertEquals("value " + turn % 8, new String(found.value(), StandardCharsets.UTF_8));
+                assertNull(table.getVersioned(9));
+            }));
+            Entry entry = table.entry(3);
+            PayloadBuffer own = TableTest.buffer(new byte[64]);
+            threads.add(again(end, turn -> assertEquals(7, entry.get(own, 0))));
+            threads.add(again(end, turn -> {
+                assertEquals(8, table.size());
+                assertTrue(table.version() >= 8);
+                assertEquals(8, table.stats().size());
+            }));
+            threads.add(again(end, turn -> {
+                long[] count = new long[1];
+                table.forEach(item -> count[0]++);
+                assertEquals(8, count[0]);
+            }));
+            threads.add(again(end, turn -> {
+                TableTest.put(table, turn % 8, "value " + turn % 8);
+                table.sync();
+            }));
+            threads.add(again(end, turn -> assertTrue(table.waitChanged(5, 0, LONG) > 0)));
+            for (int i = 0; i < 200; i++) {
+                (i % 2 == 0 ? table : other).grow(9 + i, LONG);
+            }
+            end.set(true);
+            for (Other<Long> thread : threads) {
+                assertTrue(thread.result() > 0);
+            }
+        }
+    }
+
+    /** Does something again and again in another thread; returns how often. */
+    private static Other<Long> again(AtomicBoolean end, LongConsumer what) {
+        return new Other<>(() -> {
+            long turn = 0;
+            while (!end.get()) {
+                what.accept(turn++);
+            }
+            return turn;
+        });
     }
 
     @Test

@@ -112,6 +112,31 @@ class TableWaitingTest {
         }
     }
 
+    /** The fastest of some closes is far quicker than the cap of 100 ms. */
+    @Test
+    void aCloseEndsTheWaitsOfItsObject() throws Exception {
+        try (Table table = Table.create(path(), TableTest.text())) {
+            long version = TableTest.put(table, "k", "1");
+            for (int kind = 0; kind < 4; kind++) {
+                long fastest = Long.MAX_VALUE;
+                for (int i = 0; i < 5; i++) {
+                    Table own = Table.open(path());
+                    Entry entry = own.entry("k");
+                    int what = kind;
+                    Other<Long> waits = new Other<>(() -> what == 0 ? own.waitChanged("k", version, LONG)
+                        : what == 1 ? own.waitChanged("x", 0, LONG)
+                        : what == 2 ? own.waitChanged(own.version(), LONG) : entry.waitChanged(version, LONG));
+                    Thread.sleep(15);
+                    long before = System.nanoTime();
+                    own.close();
+                    assertThrows(ClosedException.class, waits::result);
+                    fastest = Math.min(fastest, System.nanoTime() - before);
+                }
+                assertTrue(fastest < 60_000_000, "woken, not by the cap: " + kind);
+            }
+        }
+    }
+
     @Test
     void aReaderWithoutRightsAndAWriterThatWakesNoProcessAreLookedAfterEachMillisecond() throws Exception {
         try (Table table = Table.create(path(), TableTest.text().wake(false));
