@@ -290,10 +290,9 @@ class Table {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
             detail::check_grow(at.file, capacity);
-            std::optional<detail::HeldSlot> held;
-            detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
+            detail::grow_table(*state_, at, capacity, [](detail::AttachedTable& grown) {
                 (void)detail::lock_byte(grown.description, grown.file.slot_lock(), grown.file.path);
-                held.emplace(grown.description, grown.file.slot_lock());
+                return detail::HeldSlot(grown.description, grown.file.slot_lock());
             });
         });
     }
