@@ -290,10 +290,11 @@ class Table {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
             detail::check_grow(at.file, capacity);
-            std::optional<detail::HeldSlot> held;
+            detail::SlotLock lock;  // has its own description: the larger file may be gone before this unlocks
             detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
-                (void)detail::lock_byte(grown.description, grown.file.slot_lock(), grown.file.path);
-                held.emplace(grown.description, grown.file.slot_lock());
+                detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
+                (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
+                lock = detail::SlotLock(std::move(description), grown.file.slot_lock());
             });
         });
     }
