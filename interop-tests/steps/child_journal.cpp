@@ -140,12 +140,6 @@ TableOperations journaling() {
         held.writer.close();
         mark();
     };
-    all["journal-take"] = [](const std::string& path) {
-        Journal journal = fixed_journal(child_pid).open(path);
-        mark();
-        JournalWriter writer = journal.writer("another", false);
-        mark();
-    };
     all["journal-join"] = [](const std::string& path) {
         Journal journal = fixed_journal(child_pid).open(path);
         journal.forget("audit");
@@ -179,12 +173,17 @@ TableOperations journaling() {
         journal.trim(flyring::JournalTrim::consumed());
         mark();
     };
-    all["journal-recovery"] = [](const std::string& path) {
-        Journal journal = fixed_journal(child_pid, next_journal_boot).open(path);
-        mark();
-        JournalWriter writer = journal.writer("mender", false);
-        mark();
+    const auto take = [&all](const char* operation, const char* name) {
+        all[operation] = [name](const std::string& path) {
+            Journal journal = fixed_journal(child_pid).open(path);
+            mark();
+            JournalWriter writer = journal.writer(name, false);
+            mark();
+        };
     };
+    take("journal-take", "another");
+    take("journal-resume", "heir");
+    take("journal-recovery", "mender");
     return all;
 }
 

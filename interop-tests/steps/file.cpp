@@ -33,17 +33,15 @@ void write_one(const std::string& path, const std::byte* bytes, std::size_t leng
     if (!stream.flush()) throw std::runtime_error("cannot write " + path);
 }
 
-constexpr std::size_t name_length = 56;  // of a file in a folder's bytes; its length follows
+constexpr std::size_t name_length = file_head - sizeof(std::uint64_t);
 
-Bytes read_folder(const std::string& path) {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
+Bytes read_folder(const std::string& folder) {
     Bytes all;
-    for (const std::string& name : names) {
-        const Bytes one = read_one(path + "/" + name);
+    for (const std::string& path : paths_in(folder)) {
+        const std::string name = std::filesystem::path(path).filename();
+        const Bytes one = read_one(path);
         const std::uint64_t length = one.size();
-        Bytes head(name_length + sizeof length);
+        Bytes head(file_head);
         std::memcpy(head.data(), name.data(), std::min(name.size(), name_length));
         std::memcpy(head.data() + name_length, &length, sizeof length);
         all.insert(all.end(), head.begin(), head.end());
@@ -55,21 +53,34 @@ Bytes read_folder(const std::string& path) {
 void write_folder(const std::string& path, const Bytes& bytes) {
     std::filesystem::remove_all(path);
     std::filesystem::create_directory(path);
-    for (std::size_t at = 0; at < bytes.size();) {
-        char name[name_length + 1]{};
-        std::uint64_t length = 0;
-        std::memcpy(name, &bytes.at(at), name_length);
-        std::memcpy(&length, &bytes.at(at + name_length), sizeof length);
-        at += name_length + sizeof length;
-        write_one(path + "/" + name, bytes.data() + at, length);
-        at += length;
-    }
+    for (const auto& [name, file] : files_in(bytes)) write_one(path + "/" + name, file.data(), file.size());
 }
 
 }  // namespace
 
 bool is_folder(const std::string& path) {
     return std::filesystem::path(path).extension() == ".journal";
+}
+
+std::vector<std::string> paths_in(const std::string& folder) {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+std::map<std::string, Bytes> files_in(const Bytes& folder) {
+    std::map<std::string, Bytes> files;
+    for (std::size_t at = 0; at < folder.size();) {
+        char name[name_length + 1]{};
+        std::uint64_t length = 0;
+        std::memcpy(name, &folder.at(at), name_length);
+        std::memcpy(&length, &folder.at(at + name_length), sizeof length);
+        const auto begin = folder.begin() + static_cast<std::ptrdiff_t>(at + file_head);
+        files[name] = Bytes(begin, begin + static_cast<std::ptrdiff_t>(length));
+        at += file_head + length;
+    }
+    return files;
 }
 
 Bytes read_file(const std::string& path) {

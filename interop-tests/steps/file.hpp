@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -22,6 +23,12 @@ struct Wrong : std::runtime_error {
 bool is_folder(const std::string& path);
 /// Of a journal's folder: all its files, one after another, each behind its name and length.
 Bytes read_file(const std::string& path);
+/// The paths of a folder's files, in the order of their names.
+std::vector<std::string> paths_in(const std::string& folder);
+/// What lies before each file in the bytes of a folder: its name and its length.
+inline constexpr std::size_t file_head = 64;
+/// The files in the bytes of a folder.
+std::map<std::string, Bytes> files_in(const Bytes& folder);
 /// Writes a new file; a process that has the old one mapped keeps that.
 void write_file(const std::string& path, const Bytes& bytes);
 

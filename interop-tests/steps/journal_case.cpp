@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -50,6 +52,39 @@ bool begins_with(const Messages& longer, const Messages& shorter) {
     });
 }
 
+/// Consumes so many messages, in one poll.
+void skip(flyring::JournalConsumer& consumer, int count) {
+    require(consumer.poll([](const JournalMessage&) {}, count) == count, "a message is missing");
+}
+
+/// The files are of another boot. `whole`: the writer had closed before. Else there are two segments: the check of the
+/// second one, and all before it, may be proven; a gate is behind that.
+void lose_power(const std::string& path, bool whole) {
+    Bytes left;
+    {
+        Journal journal = fixed_journal(child_pid).open(path);
+        flyring::JournalWriter writer = journal.writer("feed", false);
+        if (whole) {
+            writer.close();
+        } else {
+            pad_near_end(writer, static_cast<std::int64_t>(journal.segment_size()));
+            for (int i = 0; i < 3; ++i) writer.append(journal_value(i, 300), 1);
+            auto orders = journal.consumer("orders");
+            auto audit = journal.consumer("audit");
+            skip(orders, 3);
+            skip(audit, 2);
+            while (orders.size() > 0) skip(orders, 1);
+        }
+        left = read_file(path);
+    }
+    write_file(path, left);
+    const flyring::Uuid other_boot = flyring::detail::parse_uuid("ffeeddcc-bbaa-4988-b766-554433221100");
+    std::fstream control(path + "/control", std::ios::binary | std::ios::in | std::ios::out);
+    control.seekp(layout::HEADER_LENGTH + layout::JOURNAL_CONTROL_BOOT_ID);
+    control.write(reinterpret_cast<const char*>(other_boot.data()), static_cast<std::streamsize>(other_boot.size()));
+    if (!control.flush()) throw std::runtime_error("cannot write " + path);
+}
+
 }  // namespace
 
 Bytes make_journal_base(const std::string& path, const JournalScenario& scenario) {
@@ -58,17 +93,23 @@ Bytes make_journal_base(const std::string& path, const JournalScenario& scenario
     options.segment_size = static_cast<std::uint64_t>(scenario.segment_size);
     options.consumers = 2;
     if (scenario.sync_each) options.sync = flyring::JournalSync::each();
-    Journal journal = fixed_journal(tracer_pid).create(path, options);
-    flyring::JournalWriter writer = journal.writer("feed", false);
-    auto orders = journal.consumer("orders");
-    auto audit = journal.consumer("audit");
-    for (int i = 0; i < 3; ++i) writer.append(journal_value(i), 1);
-    writer.sync();
-    for (int i = 3; i < 6; ++i) writer.append(journal_value(i, 100), 1);
-    orders.poll([](const JournalMessage&) {}, 2);
-    audit.poll([](const JournalMessage&) {}, 4);
-    if (scenario.power_loss) orders.poll([](const JournalMessage&) {}, 3);  // it is behind what is proven
-    return read_file(path);  // with the writer alive, as a kill leaves it
+    Bytes made;
+    {
+        Journal journal = fixed_journal(tracer_pid).create(path, options);
+        flyring::JournalWriter writer = journal.writer("feed", false);
+        auto orders = journal.consumer("orders");
+        auto audit = journal.consumer("audit");
+        for (int i = 0; i < 3; ++i) writer.append(journal_value(i), 1);
+        writer.sync();
+        for (int i = 3; i < 6; ++i) writer.append(journal_value(i, 100), 1);
+        skip(orders, 2);
+        skip(audit, 4);
+        made = read_file(path);  // with the writer alive, as a kill leaves it
+    }
+    if (!scenario.power_loss) return made;
+    write_file(path, made);
+    lose_power(path, scenario.whole);
+    return read_file(path);
 }
 
 JournalCase::JournalCase(const Setup& setup, const JournalScenario& scenario, const Bytes& base,
@@ -93,15 +134,34 @@ std::vector<std::string> JournalCase::command() const {
     return {child_, scenario_.operation, setup_.path, "0"};
 }
 
-std::byte JournalCase::boot() const {
-    return scenario_.power_loss ? next_journal_boot : std::byte{0x22};
+const Bytes& JournalCase::state(JournalScenario::At at) const {
+    using At = JournalScenario::At;
+    const std::vector<Bytes>& states = recording().states;
+    const auto segments = [&](std::size_t i) {
+        auto files = files_in(states[i]);
+        files.erase("control");
+        return files;
+    };
+    const auto published = [&](std::size_t i) {
+        std::int64_t word = 0;
+        const Bytes control = files_in(states[i]).at("control");
+        std::memcpy(&word, &control.at(layout::HEADER_LENGTH + layout::JOURNAL_CONTROL_PUBLISHED), sizeof word);
+        return word;
+    };
+    std::size_t i = 1;
+    if (at == At::segment) {
+        for (i = states.size() - 1; segments(i) == segments(i - 1);) --i;
+        return states.at(i);
+    }
+    while (published(i) == published(i - 1)) ++i;
+    return states.at(i - (at == At::published ? 0U : at == At::commit ? 1U : 2U));
 }
 
 /// What a reader finds that may not write.
 Messages JournalCase::found() const {
     flyring::OpenJournalOptions options;
     options.read_only = true;
-    return read_all(fixed_journal(heir_pid, boot()).open(setup_.path, options));
+    return read_all(fixed_journal(heir_pid).open(setup_.path, options));
 }
 
 /// What a reader finds, then what the next owners of the slots find and do.
@@ -129,7 +189,7 @@ void JournalCase::check_heir() const {
     Messages all = found();
     const std::int64_t next = all.empty() ? 0 : all.rbegin()->first + 1;
     {
-        Journal journal = fixed_journal(heir_pid, boot()).open(setup_.path);
+        Journal journal = fixed_journal(heir_pid).open(setup_.path);
         flyring::JournalWriter writer = journal.writer("heir", false);
         require(read_all(journal) == all, "the next owner has changed what readers had seen");
         require(writer.number() == next, "the next owner counts otherwise");
@@ -227,16 +287,25 @@ const std::vector<JournalScenario>& journal_scenarios() {
             add(name);
         }
         for (const char* name : {"close", "prepare"}) add(name).only_full = true;  // thousands of instructions
-        for (const char* of : {"append", "append-long", "batch", "append-roll"}) {
-            const bool is_long = std::string_view(of) == "append-long";
-            JournalScenario& resume = add(is_long ? "resume-long" : std::string("resume-of-") + of, "take");
-            resume.base_of = std::string("journal-") + of;
-            resume.only_full = !is_long;
-        }
+        using At = JournalScenario::At;
+        const auto resume = [&](const char* name, const char* of, At at) {
+            JournalScenario& scenario = add(name, "resume");
+            scenario.base_of = std::string("journal-") + of;
+            scenario.base_at = at;
+            scenario.only_full = std::string_view(name) != "resume-long";
+        };
+        resume("resume", "append", At::before_commit);
+        resume("resume-long", "append-long", At::before_commit);
+        resume("resume-committed", "append", At::commit);
+        resume("resume-batch", "batch", At::before_commit);
+        resume("resume-roll", "append-roll", At::published);
         add("recovery").power_loss = true;
         JournalScenario& again = add("recovery-again", "recovery");
         again.power_loss = again.only_full = true;
         again.base_of = "journal-recovery";
+        again.base_at = At::segment;
+        JournalScenario& whole = add("recovery-whole", "recovery");
+        whole.power_loss = whole.whole = whole.only_full = true;
         for (const char* name : {"append", "batch", "consume"}) {
             JournalScenario& python = add(name);
             python.name = std::string("python-journal-") + name;

@@ -27,14 +27,18 @@ inline flyring::detail::JournalInEnvironment fixed_journal(std::int32_t pid, std
     return {environment};
 }
 
-/// The boot in which a journal is recovered.
-inline constexpr std::byte next_journal_boot{0x23};
-
 /// Appends messages of zeros up to a place of the segment.
 inline void fill_journal(flyring::JournalWriter& writer, std::int64_t segment_size, std::int64_t until) {
     while (writer.position() % segment_size < until) {
         const auto rest = static_cast<std::size_t>(until - writer.position() % segment_size);
         writer.append(std::string(std::min(rest, writer.max_message_length()), '\0'), 1);
+    }
+}
+/// So that 128 bytes are left of the segment before its last 64; by padding, which a walk is fast over.
+inline void pad_near_end(flyring::JournalWriter& writer, std::int64_t segment_size) {
+    for (std::int64_t until = segment_size - 128 - 64; writer.position() % segment_size < until;) {
+        const auto rest = static_cast<std::size_t>(until - writer.position() % segment_size);
+        writer.claim(std::min(rest, writer.max_message_length()), 1).abort();
     }
 }
 /// So that `left` bytes are left of the segment before its last 64.

@@ -21,12 +21,17 @@ struct JournalScenario {
     std::string operation;
     std::int64_t segment_size = 65536;
     bool sync_each = false;
-    bool power_loss = false;  // another boot: it is recovered
+    bool power_loss = false;  // the files are of another boot: they are recovered
+    bool whole = false;       // the writer had closed, so all was durable
     bool appends = false;     // what it appends is there at the end
     bool python = false;
     bool only_full = false;
-    /// Not empty: begins with what a child left that was killed in the middle of this one.
+    /// Not empty: begins with what a child left that was killed in this one, at `base_at`.
     std::string base_of;
+    /// The last store before the kill: the one before the first length, that length, the first of `published` or the
+    /// last into a segment.
+    enum class At { before_commit, commit, published, segment };
+    At base_at = At::before_commit;
 };
 
 const std::vector<JournalScenario>& journal_scenarios();
@@ -45,6 +50,8 @@ class JournalCase {
     JournalCase(const Setup& setup, const JournalScenario& scenario, const Bytes& base, const std::string& child = "");
 
     const Recording& recording() const { return recorder_->recording(); }
+    /// The files as they are at a store of the recording.
+    const Bytes& state(JournalScenario::At at) const;
     /// Checks a copy of the files as they are after instruction k.
     void check_copy(std::size_t k);
     /// Runs a child to instruction k, kills it there and checks what it left.
@@ -52,7 +59,6 @@ class JournalCase {
 
   private:
     std::vector<std::string> command() const;
-    std::byte boot() const;
     Messages found() const;
     void check_left() const;
     void check_heir() const;

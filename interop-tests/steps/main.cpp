@@ -45,7 +45,7 @@ using steps::TableScenario;
 
 constexpr const char* usage =
     "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n"
-    "             [--child PROGRAM] [--jobs N]\n";
+    "             [--keep FOLDER] [--child PROGRAM] [--jobs N]\n";
 
 struct Arguments {
     Setup setup;
@@ -53,6 +53,7 @@ struct Arguments {
     bool full = false;
     std::string only;
     std::string states;
+    std::string keep;
     std::uint64_t seed = std::random_device{}();
     int jobs = 1;
 };
@@ -112,7 +113,7 @@ class Program {
             test(scenario.name, [&] { one(scenario); });
         }
         for (const JournalScenario& scenario : steps::journal_scenarios()) {
-            if (!arguments_.states.empty()) break;  // a folder's files come and go, which a list of stores cannot say
+            if (!arguments_.states.empty()) break;  // --keep writes them beside the kills: they take long to record
             if ((scenario.python && arguments_.setup.python.empty()) || !chosen(scenario.name)) continue;
             if (scenario.only_full && !arguments_.full && arguments_.only != scenario.name) continue;
             test(scenario.name, [&] { one(scenario); });
@@ -342,13 +343,13 @@ class Program {
         throw std::runtime_error("there is no scenario " + fault.scenario);
     }
 
-    /// As made_base of a table: the files of a journal.
+    /// As made_base of a table: the files of a journal, where `base_at` says.
     steps::Bytes made_base(const JournalScenario& scenario) {
         const steps::Bytes made = steps::make_journal_base(journal_setup_.path, scenario);
         for (const JournalScenario& other : steps::journal_scenarios()) {
             if (other.name != scenario.base_of) continue;
             const JournalCase before(journal_setup_, other, made);
-            return before.recording().states.at(before.recording().states.size() / 2);
+            return before.state(scenario.base_at);
         }
         return made;
     }
@@ -369,6 +370,7 @@ class Program {
         JournalCase test(journal_setup_, scenario, base);
         const std::size_t killed = check_journal(test, scenario);
         const Recording& recording = test.recording();
+        if (!arguments_.keep.empty()) steps::write_journal_states(arguments_.keep + "/" + scenario.name, recording);
         report(scenario.name, recording.executed(), recording.kill_points.size(), killed, recording.distinct());
     }
 
@@ -489,6 +491,8 @@ bool parse(int count, char** words, Arguments& arguments) {
             arguments.setup.child = value;
         } else if (word == "--states") {
             arguments.states = value;
+        } else if (word == "--keep") {
+            arguments.keep = value;
         } else if (word == "--jobs") {
             arguments.jobs = std::max(1, std::stoi(value));
         } else {

@@ -2,13 +2,15 @@
 #include "recording.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <flyring/flyring.hpp>
-#include <optional>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -18,23 +20,46 @@ namespace {
 
 constexpr const char* extension = "/_core.abi3.so";
 
-/// The file, or a journal's folder, as it is at any time.
+/// The file, or a journal's folder, as it is at any time. The files of a folder are mapped, and listed again when a
+/// name comes or goes.
 class Watched {
   public:
-    explicit Watched(const std::string& path) : path_(path) {
-        if (is_folder(path)) return;
-        const flyring::detail::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-        length_ = read_file(path).size();
-        file_.emplace(fd, length_, flyring::detail::Access::read, path);
-    }
-    bool differs(const Bytes& bytes) const {
-        return file_ ? std::memcmp(file_->data(), bytes.data(), length_) != 0 : read_file(path_) != bytes;
+    explicit Watched(const std::string& path) : path_(path) { list(); }
+    bool differs(const Bytes& bytes) {
+        if (is_folder(path_) && stamp() != listed_) {
+            list();
+            return read_file(path_) != bytes;
+        }
+        std::size_t at = 0;
+        for (const flyring::detail::Mapping& file : files_) {
+            if (is_folder(path_)) at += file_head;
+            if (std::memcmp(file.data(), bytes.data() + at, file.size()) != 0) return true;
+            at += file.size();
+        }
+        return false;
     }
 
   private:
+    using Stamp = std::tuple<off_t, time_t, long>;
+
+    /// Of a folder of a tmpfs: its length is that of the list of names.
+    Stamp stamp() const {
+        struct stat found{};
+        if (::stat(path_.c_str(), &found) != 0) throw std::runtime_error("cannot look at " + path_);
+        return {found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+    }
+    void list() {
+        listed_ = stamp();
+        files_.clear();
+        for (const std::string& path : is_folder(path_) ? paths_in(path_) : std::vector<std::string>{path_}) {
+            const flyring::detail::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+            files_.emplace_back(fd, std::filesystem::file_size(path), flyring::detail::Access::read, path);
+        }
+    }
+
     std::string path_;
-    std::size_t length_ = 0;
-    std::optional<flyring::detail::Mapping> file_;
+    Stamp listed_;
+    std::vector<flyring::detail::Mapping> files_;
 };
 
 }  // namespace
@@ -98,7 +123,7 @@ void Recorder::find_anchors() {
 void Recorder::record(const Stage& stage) {
     clear_page();
     const std::shared_ptr<void> staged = stage();
-    const Watched file(setup_.path);
+    Watched file(setup_.path);
     const flyring::detail::Fd done_fd(::open((setup_.path + ".done").c_str(), O_RDONLY | O_CLOEXEC));
     const flyring::detail::Mapping page(done_fd, page_length, flyring::detail::Access::read, setup_.path);
 
