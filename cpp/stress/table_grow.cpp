@@ -7,8 +7,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <flyring/table.hpp>
 #include <fstream>
@@ -17,6 +19,11 @@
 #include <vector>
 
 #include "message.hpp"
+
+// Zero pages take the place of an old file while other threads read it: what they find is checked afterwards.
+extern "C" const char* __tsan_default_suppressions() {
+    return "race:detach\n";
+}
 
 namespace {
 
@@ -76,6 +83,15 @@ std::pair<long, long> held() {
 
 int main(int count, char** arguments) {
     const long grows = count > 1 ? std::atol(arguments[1]) : 2000;
+    std::set_terminate([] {  // an exception in a thread
+        try {
+            std::rethrow_exception(std::current_exception());
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "FOUND: %s\n", error.what());
+        }
+        std::fflush(nullptr);
+        std::_Exit(1);
+    });
     const stress::Folder folder;
     flyring::TableOptions options;
     options.capacity = keys + 1;

@@ -28,6 +28,7 @@ from harness import Run, Wrong, equal, true
 import survivors_journal
 import survivors_queue
 import survivors_service
+import survivors_table
 from tracer import OFD_GETLK, Ended, Tracer
 from worlds import nothing, scenarios
 
@@ -52,7 +53,7 @@ def plans(scenario, language, point):
         yield Plan(errno.errorcode[error], error=error)
     if scenario.evictable:
         yield Plan("evicted and owned by another", action="evict")
-    if language == "python":
+    if language == "python" and not scenario.code:  # beside an error it may come when the peer answers already
         yield Plan("KeyboardInterrupt", action="signal")
     if scenario.prepare is not nothing and scenario.world.BESIDE:  # with a channel
         yield Plan("closed by another thread", action="close")
@@ -309,8 +310,10 @@ def main():
         for language in arguments.language or run.commands:
             survivors, every = Survivors(run, language), [*scenarios(), *survivors_queue.scenarios()]
             # Not in the whole run, because they are as many as all others: ./dev runs another part of them.
-            if any(prefix.startswith("journal") for prefix in arguments.scenario):
-                every += survivors_journal.scenarios()
+            for module in (survivors_journal, survivors_table):
+                kind = module.__name__.removeprefix("survivors_")
+                if any(prefix.startswith(kind) for prefix in arguments.scenario):
+                    every += module.scenarios()
             if "server" in run.peer(language).hello["ops"]:
                 every += survivors_service.scenarios()
             else:

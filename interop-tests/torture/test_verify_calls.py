@@ -235,6 +235,11 @@ def run():
     right = judge(told)
     if right.failures:
         failed.append(f"a server that leaves in order is gone, too, but: {dict(right.failures)}")
+    told = change("second", 3, [Kind.SLOT_LOST, 0, 0, 130 * MS, 110 * MS])  # it began its next poll after 110 ms
+    for operator, rule in (({"operator": told["operator"]}, ""), ({}, "living declared dead")):
+        found = judge({name: rows for name, rows in told.items() if name != "operator"} | operator)
+        if (rule in found.failures) != bool(rule) or (not rule and found.failures):
+            failed.append(f"it learns of its eviction behind the next one's start: {dict(found.failures)}")
     for faults, at_least in ((FAULTS, False), (LEAST_FAULTS, True)):
         for name, (rule, told) in faults.items():
             found = judge(told, at_least).failures
@@ -242,7 +247,7 @@ def run():
                 failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 6 + len(FAULTS) + len(LEAST_FAULTS) - len(failed), len(failed)
+    return 8 + len(FAULTS) + len(LEAST_FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

@@ -242,6 +242,13 @@ def run():
         found = verify_jobs(judge(stray(noticed))).failures
         if list(found) != [rule] * bool(rule):
             failed.append(f"an evicted worker took a job, and learned of the loss at {noticed} ms: {dict(found)}")
+    told = change("heir", 6, [Kind.SLOT_LOST, 2, 1, 100 * MS, 90 * MS])  # it began its next poll after 90 ms
+    told["next"] = [[Kind.SEATED, 2, 2, 70 * MS, 69 * MS], [Kind.LEFT, 0, 0, 0, 72 * MS]]
+    for begin, rule in ((60, ""), (95, "living declared dead")):
+        told["operator"] = [[Kind.EVICTED, 2, begin * MS], [Kind.EVICTED, 2, begin * MS, (begin + 1) * MS]]
+        found = verify_jobs(judge(told)).failures
+        if (rule in found) != bool(rule) or (not rule and found):
+            failed.append(f"evicted from {begin} ms on, and another has the slot after 70 ms: {dict(found)}")
     told = change("killed", 3, remove=1)  # it closes, releases job 1, and is killed before it logs that
     told["heir"][3:5] = [job(1, 26, 1), done(27)]
     for phase, rule in ((Phase.leaving, ""), (Phase.fetching, "attempts")):
@@ -260,7 +267,7 @@ def run():
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 15 + len(FAULTS) - len(failed), len(failed)
+    return 17 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

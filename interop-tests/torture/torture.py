@@ -94,9 +94,11 @@ def round_folder():
 
 
 def keep(folder):
-    """Keeps a folder for a later look."""
+    """Keeps a folder for a later look, on a disk: shared memory is small, and the next suites need it."""
     (folder / "driver").unlink()
-    print(f"kept: {folder}", flush=True)
+    logs = ROOT / "build" / "log"
+    logs.mkdir(parents=True, exist_ok=True)
+    print(f"kept: {shutil.move(folder, logs)}", flush=True)
 
 
 def keep_lives(folder, lives, verdict):

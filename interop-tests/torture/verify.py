@@ -197,9 +197,10 @@ def check_kept(channel, reads, evictions):
     """Checks the owners of one slot: a kept one resumes at its predecessor's position."""
     places, old = {}, None
     for read in sorted(reads, key=lambda r: r.epoch):
-        if old and read.begin < max(old.begin, old.left or gone(old.life)):
-            channel.verdict.fail("living declared dead", read.life, f"took slot {read.slot} from {old.life.name}")
+        # An evicted reader may learn of it only after another has taken the slot.
         taken_away = old and any(begin < read.begin and end > old.asked for begin, end in evictions)
+        if old and not taken_away and read.begin < max(old.begin, old.left or gone(old.life)):
+            channel.verdict.fail("living declared dead", read.life, f"took slot {read.slot} from {old.life.name}")
         if not old or taken_away or not old.kept or old.forgot or (old.last and old.life.phase == Phase.forgetting):
             places = {}
         for ring, cursor in read.cursors.items():

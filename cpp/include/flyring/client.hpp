@@ -124,8 +124,8 @@ class Client {
     /// Gives the client's place back. Calls under way end as closed; the server still runs requests that were
     /// published. Does nothing if closed already. Throws ViewAlive from inside a callback.
     void close() {
-        core_->state().close(*core_, [this] { core_->check_idle(); });
-        core_->tell_rest();
+        const bool waited = core_->state().close(*core_, [this] { core_->check_idle(); });
+        if (!waited) core_->tell_rest();  // otherwise the thread that waits does, which uses the calls
     }
 
   private:

@@ -290,10 +290,11 @@ class Table {
         state_->check_change();
         state_->with_slot(timeout, [&](detail::AttachedTable& at) {
             detail::check_grow(at.file, capacity);
-            std::optional<detail::HeldSlot> held;
-            detail::grow_table(*state_, at, capacity, [&](detail::AttachedTable& grown) {
-                (void)detail::lock_byte(grown.description, grown.file.slot_lock(), grown.file.path);
-                held.emplace(grown.description, grown.file.slot_lock());
+            detail::grow_table(*state_, at, capacity, [](detail::AttachedTable& grown) {
+                // A description of its own: another thread may let that of the file go once this is unlocked.
+                detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
+                (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
+                return detail::SlotLock(std::move(description), grown.file.slot_lock());
             });
         });
     }

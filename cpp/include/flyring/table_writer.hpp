@@ -102,7 +102,7 @@ class TableWriter {
                     detail::Fd description = detail::open_description(grown.file.fd, grown.file.path);
                     (void)detail::lock_byte(description, grown.file.slot_lock(), grown.file.path);
                     lock = detail::SlotLock(std::move(description), grown.file.slot_lock());
-                    larger = &grown;
+                    return larger = &grown;
                 });
                 core_->move_to(*larger, std::move(lock));
             } catch (...) {

@@ -260,20 +260,21 @@ class ChannelState final : public ForkAware {
         return std::any_of(members_.begin(), members_.end(), [&](const Member* member) { return look(*member); });
     }
 
-    /// Closes one member. check() throws if the member is at work.
+    /// Closes one member. check() throws if the member is at work. Returns whether a thread was in its wait.
     template <typename Check>
-    void close(Member& member, Check&& check) {
+    bool close(Member& member, Check&& check) {
         const std::lock_guard<std::mutex> guard(mutex_);
         while (!member.stop()) check();
         const bool waited = member.was_waiting();
         if (member.open()) member.close();
         member.go_on();
-        if (load_relaxed(&why_closed_) != nullptr) return;
+        if (load_relaxed(&why_closed_) != nullptr) return waited;
         if (waited) {
             wake_everybody();  // among them the thread in the member's wait
         } else {
             look_again();  // the member may be in a wait set
         }
+        return waited;
     }
 
     /// Closes a member if it is open, and removes it. Called by the member's destructor.

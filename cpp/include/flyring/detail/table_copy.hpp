@@ -154,8 +154,8 @@ inline std::uint64_t snapshot_table(const TableView& from, const std::string& na
     if (!look.named) throw NoSuchChannel(old.path);
 }
 /// Copies the table into a larger file, which takes the table's name (7). The caller holds the slot of the old file,
-/// and has called check_grow. take_slot(grown) takes the slot of the larger file; it is called before the file has the
-/// name.
+/// and has called check_grow. take_slot(grown) takes the slot of the larger file, before the file has the name. What it
+/// returns is kept while the table grows, and never longer than the file.
 template <typename TakeSlot>
 void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, TakeSlot&& take_slot) {
     const std::unique_ptr<NewTable> made = new_like(old.file, old.file.path, capacity, true);
@@ -163,7 +163,7 @@ void grow_table(TableState& state, AttachedTable& old, std::uint64_t capacity, T
     made->file.sync();
     auto grown = std::make_unique<AttachedTable>(std::move(made->file), old.boot);
     AttachedTable& at = *grown;
-    take_slot(at);
+    [[maybe_unused]] const auto held = take_slot(at);
     store_relaxed(old.file.successor(), layout::SUCCESSOR_REPLACED);
     try {
         made->replace();
