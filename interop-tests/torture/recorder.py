@@ -165,7 +165,7 @@ def read(journal, fault, dice):
         for one in recorded(opened):
             if isinstance(one, Recorded):
                 _, length, _, epoch, sequence = MESSAGE.unpack_from(one.payload)
-                if length != len(one.payload) or one.epoch not in (0, epoch):  # 0: an unknown sender
+                if length != len(one.payload) or one.epoch != epoch:
                     rings[one.ring].append(("torn", one.at))
                 elif sequence >= 0:
                     rings[one.ring].append((epoch, sequence))

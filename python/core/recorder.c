@@ -18,6 +18,7 @@ typedef struct {
     int64_t epoch; /* of the sender that was recorded last; -1: none */
     int64_t announced; /* the number that a reader of the recording gets by counting; -1: it does not know it */
     int64_t lost; /* messages that were lost */
+    sender before; /* of the last message in the journal, until the reader knows the sender of what follows */
 } recorded_ring;
 
 typedef struct {
@@ -98,10 +99,21 @@ static const sender *sender_of(const Recorder *self, int i)
                        : subscriber_rings((Subscriber *)self->reader)[i].from;
 }
 
+/* The sender of the next message (9). The reader of a resumed recorder may not know it: the ring has a new owner,
+   and messages of the old one are left. */
+static const sender *next_sender(Recorder *self, int i)
+{
+    const sender *from = sender_of(self, i);
+    sender *before = &self->rings[i].before;
+    if (from->epoch != 0)
+        before->epoch = 0;
+    return before->epoch != 0 ? before : from;
+}
+
 static int append_sender(Recorder *self, int i, int64_t position, int64_t number)
 {
     _Alignas(8) uint8_t bytes[RECORDING_SENDER_NAME + MAX_NAME_LENGTH];
-    const sender *from = sender_of(self, i);
+    const sender *from = next_sender(self, i);
     store16(bytes + RECORDING_SENDER_SOURCE, self->source);
     store16(bytes + RECORDING_SENDER_RING, from->ring);
     STORE32_RELAXED(bytes + RECORDING_SENDER_NAME_LENGTH, from->name_length);
@@ -132,6 +144,7 @@ static int append_loss(Recorder *self, int i, int64_t position, int64_t messages
         self->lost += messages;
         ring->number += messages;
         ring->announced = ring->number;
+        ring->before.epoch = 0;
     }
     return done;
 }
@@ -159,9 +172,10 @@ static int append_message(Recorder *self, int i, const found_message *found, boo
                 return done;
         } else {
             ring->number = found->number;
+            ring->before.epoch = 0;
         }
     }
-    if (UNLIKELY(sender_of(self, i)->epoch != ring->epoch || ring->announced != ring->number) &&
+    if (UNLIKELY(next_sender(self, i)->epoch != ring->epoch || ring->announced != ring->number) &&
         (done = append_sender(self, i, found->position, ring->number)) != DONE)
         return done;
     int64_t length = HEAD_BYTES + found->length, n = journal_align(JOURNAL_RECORD_PAYLOAD + length);
@@ -314,14 +328,21 @@ static void recorder_dealloc(Recorder *self)
 static PyObject *recorder_resume(Recorder *self, PyObject *args)
 {
     PyObject *number;
-    long long next, messages;
-    if (!PyArg_ParseTuple(args, "OLL:resume", &number, &next, &messages))
+    long long next, messages, epoch;
+    const char *name;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(args, "OLLLs#:resume", &number, &next, &messages, &epoch, &name, &length))
         return NULL;
     int i = reader_find_ring(self->reader, number);
     if (i < 0)
         return NULL;
-    self->rings[i].next = next;
-    self->rings[i].number = messages;
+    recorded_ring *ring = &self->rings[i];
+    ring->next = next;
+    ring->number = messages;
+    if (length <= MAX_NAME_LENGTH) {
+        ring->before = (sender){.epoch = epoch, .ring = sender_of(self, i)->ring, .name_length = (int32_t)length};
+        memcpy(ring->before.name, name, (size_t)length);
+    }
     return Py_NewRef(Py_None);
 }
 
@@ -443,9 +464,9 @@ TOTAL(lost)
 
 static PyMethodDef methods[] = {
     {"resume", (PyCFunction)recorder_resume, METH_VARARGS,
-     "resume($self, ring, next, number, /)\n--\n\nThe journal has the ring's messages below the position ``next``, "
-     "and\n"
-     "``number`` is that of the next one (-1: not known)."},
+     "resume($self, ring, next, number, epoch, name, /)\n--\n\nThe journal has the ring's messages below the position "
+     "``next``,\n"
+     "and ``number`` is that of the next one (-1: not known). ``epoch`` and ``name`` are the last one's sender."},
     {"step", (PyCFunction)recorder_step, METH_VARARGS,
      "step($self, segment, limit, /)\n--\n\nRecords what is there: about ``limit`` bytes of the journal for each "
      "ring.\n"

@@ -83,6 +83,25 @@ def test_a_killed_recorder_goes_on_without_loss_and_without_doubles() -> None:
     assert numbers == {("quotes", "a"): list(range(sent)), ("quotes", "b"): list(range(sent))}
 
 
+def test_what_the_old_owner_of_a_ring_left_keeps_its_sender() -> None:
+    with made(publishers=1, capacity=16384) as channel:
+        recorder = Command("record", "quotes", "--to", "day", SEGMENT)
+        until_kept(channel, "record-day")
+        with channel.publisher("first") as first:
+            publish([first], 0, 20)
+            until(lambda: channel.stats().subscribers[0].gates[0].lag == 0)
+            assert recorder.end()[0] == 0
+            publish([first], 20, 20)
+        with channel.publisher("second") as second:  # the reader does not know who wrote what is left
+            publish([second], 0, 20)
+        recorder = Command("record", "quotes", "--to", "day", SEGMENT)
+        until(lambda: channel.stats().subscribers[0].gates[0].lag == 0)
+        assert recorder.end()[0] == 0
+    numbers, losses = what_is_in("day")
+    assert numbers == {("quotes", "first"): list(range(40)), ("quotes", "second"): list(range(20))}
+    assert losses == []
+
+
 def test_what_is_in_the_journal_above_the_gate_is_not_written_again() -> None:
     """The recorder died between the journal and the gate: here by hand, the gate goes back."""
     with made(publishers=1) as channel, channel.publisher("a") as a:

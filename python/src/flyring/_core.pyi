@@ -1093,9 +1093,9 @@ class Recorder:
     """Moves the messages of one channel into a recording (spec/journal.md 9). For ``flyring record``."""
 
     def __new__(cls, reader: Reader, writer: JournalWriter, source: int, /) -> Self: ...
-    def resume(self, ring: int, next: int, number: int, /) -> None:
+    def resume(self, ring: int, next: int, number: int, epoch: int, name: str, /) -> None:
         """The journal has the ring's messages below the position ``next``, and ``number`` is that of the next one (-1:
-        not known)."""
+        not known). ``epoch`` and ``name`` are the last one's sender."""
 
     def step(self, segment: int, limit: int, /) -> int:
         """Records what is there: about ``limit`` bytes of the journal for each ring. Ends early when the journal has

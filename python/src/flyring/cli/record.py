@@ -156,7 +156,7 @@ class Tap:
         self.recorder = Recorder(self.reader, self.session.writer, self.source.number)
         for ring, state in self.known.items():
             if ring in self.reader.rings:
-                self.recorder.resume(ring, state.next, state.number)
+                self.recorder.resume(ring, state.next, state.number, state.epoch, state.sender)
         self.session.waits.add(self.reader)
 
     def attach_again(self) -> None:
