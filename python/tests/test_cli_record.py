@@ -92,7 +92,7 @@ def test_what_the_old_owner_of_a_ring_left_keeps_its_sender() -> None:
             until(lambda: channel.stats().subscribers[0].gates[0].lag == 0)
             assert recorder.end()[0] == 0
             publish([first], 20, 20)
-        with channel.publisher("second") as second:  # the reader does not know who wrote what is left
+        with channel.publisher("second") as second:  # the reader does not know the sender of what is left
             publish([second], 0, 20)
         recorder = Command("record", "quotes", "--to", "day", SEGMENT)
         until(lambda: channel.stats().subscribers[0].gates[0].lag == 0)
