@@ -14,6 +14,7 @@ value, after a recovery; once the peer has answered, it is the new one. The self
 then those of the folder: it must find both. The last line is `N passed, N failed`. x86-64 only."""
 
 import argparse
+import contextlib
 import os
 import pathlib
 import random
@@ -65,8 +66,9 @@ class Disk(Tracer):
         """Returns {inode: a path to it} of the folder's files, also of those without a name."""
         found = {entry.inode(): entry.path for entry in os.scandir(self.folder)}
         for link in pathlib.Path(f"/proc/{self.pid}/fd").iterdir():
-            if os.readlink(link).startswith(f"{self.folder}/"):
-                found.setdefault(link.stat().st_ino, link)
+            with contextlib.suppress(FileNotFoundError):  # another thread of the JVM has closed it
+                if os.readlink(link).startswith(f"{self.folder}/"):
+                    found.setdefault(link.stat().st_ino, link)
         return found
 
     def begin(self):
