@@ -148,8 +148,9 @@ class Case:
             self.peer.call("put", table="t", key=f"key {number}", value=value(number + len(numbers)))
         return {item["key"]: item["value"] for item in self.peer.call("each", table="t")["items"]}
 
-    def run(self, losses):
-        """Returns [(what the disk has, what may be found there, when)]."""
+    def run(self, losses, after):
+        """Returns [(what the disk has, what may be found there, when)]: so many losses before each system call, and
+        `after` the answer."""
 
         def lose():
             for _ in range(losses):
@@ -161,7 +162,7 @@ class Case:
         self.disk.follow(lambda: self.peer.send(op, **self.fields))
         self.peer.receive()
         self.disk.look()
-        for _ in range(2 * losses):
+        for _ in range(after):
             self.lost.append((self.disk.lose(self.name, self.dice), [self.new], "after the answer"))
         for kind, handle in list(self.peer.open_handles):
             self.peer.call("close", **{kind: handle})
@@ -202,7 +203,7 @@ def main():
     def case(peer, shape, ignored=()):
         folder = pathlib.Path(tempfile.mkdtemp(dir=base))
         one = Case(peer, folder, shape, dice, ignored)
-        return one, one.run(options.losses)
+        return one, one.run(options.losses, 40 if ignored else 2 * options.losses)  # 40: a fault is surely found
 
     try:
         peers = [driver.Peer(each, known[each], base, base) for each in options.languages]
