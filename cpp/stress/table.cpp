@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <flyring/table.hpp>
 #include <optional>
 #include <thread>
@@ -154,6 +155,7 @@ void change(const Table& table, TableWriter& writer, std::uint64_t times) {
 }  // namespace
 
 int main(int count, char** arguments) {
+    std::set_terminate([] { stress::fail("an exception, which ends a thread"); });
     const std::chrono::duration<double> seconds(count > 1 ? std::atof(arguments[1]) : 3);
     const stress::Folder folder;
     flyring::TableOptions options;
