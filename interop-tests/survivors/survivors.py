@@ -7,6 +7,7 @@ survivors.py [--language L]... [--scenario PREFIX]... [--part K/N] [--points]
 --points prints each point, --part runs every N-th of them, from number K on. The last line is "N passed, N failed"."""
 
 import argparse
+import contextlib
 import errno
 import fcntl
 import itertools
@@ -105,6 +106,16 @@ def held_files(pid, folder):
     return {"descriptors": [file for file in descriptors if file.startswith(str(folder))], "mappings": mappings}
 
 
+def threads(pid):
+    """Returns the names of a process's threads, their states, and where the kernel holds them."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            name, state = (task / "comm").read_text().strip(), (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            found.append(f"{name} {state} {(task / 'wchan').read_text()}")
+    return "threads: " + ", ".join(found)
+
+
 def holdings(pid, folder):
     """Returns how many descriptors and mappings of files in a folder a process has."""
     return {what: len(files) for what, files in held_files(pid, folder).items()}
@@ -119,6 +130,7 @@ class Beside:
         self.path = path = pathlib.Path(self.folder.name) / "beside"
         for end in (".go", ".done"):
             os.mkfifo(f"{path}{end}")
+        self.pid = victim.pid
         victim.call("beside", channel="v", do=what, fifo=str(path))
         self.answer, self.done = os.open(f"{path}.done", os.O_RDONLY | os.O_NONBLOCK), b""
 
@@ -138,10 +150,11 @@ class Beside:
                 time.sleep(0.0005)
 
     def end(self):
-        self.wait(5)
+        self.wait(30)  # a JVM has stood still for more than 5 s here
+        found = self.done or f"no answer in 30 s; {threads(self.pid)}"
         os.close(self.answer)
         self.folder.cleanup()
-        true("the other thread does it, or gets an error of Flyring", self.done in (b"o", b"e"), self.done)
+        true("the other thread does it, or gets an error of Flyring", self.done in (b"o", b"e"), found)
 
 
 class Fewer(Wrong):

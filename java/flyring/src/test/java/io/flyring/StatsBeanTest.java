@@ -71,7 +71,7 @@ class StatsBeanTest {
     @Test
     void aJournalHasTheAttributesOfItsStats() throws Exception {
         Journal journal = Journal.create(rings.path("orders.journal"),
-            new JournalOptions().sync(JournalSync.every(Duration.ofSeconds(2))));
+            Journals.small().sync(JournalSync.every(Duration.ofSeconds(2))));
         try (JournalMetrics metrics = JournalMetrics.register(journal);
             JournalConsumer consumer = journal.consumer("billing")) {
             journal.push(new byte[10]);
