@@ -186,6 +186,11 @@ class Run:
         self.pool = {key: peer for key, peer in self.pool.items() if key not in self.used}
         self.temporary = []
 
+    def start_over(self):
+        """Ends all peers, and removes what they have made, before another try of the same test."""
+        self._throw_away()
+        self._unlink_all()
+
     def _unlink_all(self):
         for folder in (self.folder, self.disk):
             for path in folder.iterdir() if folder and folder.exists() else ():

@@ -130,11 +130,12 @@ class Beside:
         self.path = path = pathlib.Path(self.folder.name) / "beside"
         for end in (".go", ".done"):
             os.mkfifo(f"{path}{end}")
-        self.pid = victim.pid
+        self.pid, self.acted = victim.pid, False
         victim.call("beside", channel="v", do=what, fifo=str(path))
         self.answer, self.done = os.open(f"{path}.done", os.O_RDONLY | os.O_NONBLOCK), b""
 
     def act(self, world):
+        self.acted = True
         with open(f"{self.path}.go", "wb") as go:
             go.write(b"!")
         self.wait(0.02)  # it may wait for the first thread, and act when that one goes on
@@ -222,14 +223,15 @@ class Survivors:
         return points, before, after
 
     def round(self, *what):
-        """Does one round; again, at most five times, if the request ended before the point. A wait looks less often if
-        the machine is slow."""
-        for left in reversed(range(6)):
+        """Does one round; again with other peers, at most ten times, if the request ended before the point. A wait
+        looks less often if the machine is slow."""
+        for left in reversed(range(11)):
             try:
                 return self.one_round(*what)
             except Fewer:
                 if not left:
                     raise
+                self.run.start_over()  # its peers still have what it has opened
         return None
 
     def one_round(self, scenario, point, plan, before, after):
@@ -245,6 +247,8 @@ class Survivors:
                 scenario, world, at=point.n, name=point.name, error=plan.error, then=then and (lambda: then(world))
             )
             if isinstance(getattr(then, "__self__", None), Beside):
+                if not beside.acted:  # the request ended before the point; the thread must not wait any longer
+                    beside.act(world)
                 beside.end()
             if len(points) <= point.n or (plan.error and points[point.n].name != point.name):
                 raise Fewer(f"expected point {point}, found a request of {len(points)} points")
