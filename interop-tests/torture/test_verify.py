@@ -56,7 +56,7 @@ def story():
 def judge(told):
     killed = {"first": Phase.committing, "kept": Phase.polling}
     counts = told.get("count", {})
-    roles = {"first": "publisher", "second": "publisher", "kept": "kept", "heir": "kept"}
+    roles = {"first": "publisher", "second": "publisher", "kept": "kept", "heir": "kept", "next": "reliable"}
     lives = []
     for name, rows in told.items():
         if name == "count":
@@ -200,6 +200,14 @@ def run():
     evicted = verdict(with_a_lag_limit(*LOST_SLOT)).failures
     if evicted:
         failed.append(f"evicted by a publisher with a lag limit, but: {dict(evicted)}")
+    # Evicted while it handles a message: it began its next poll after 70 ms, when another had the slot.
+    told = change("reliable", 8, Kind.SLOT_LOST, 0, 0, 71 * MS, 70 * MS)
+    told["next"] = [[Kind.JOINED, 0, 0, 896, 2, 0, 66 * MS, 65 * MS], [Kind.LEFT, 0, 1, 0, 72 * MS]]
+    for begin, rule in ((63, ""), (68, "living declared dead")):
+        told["operator"] = [[Kind.EVICTED, 0, begin * MS], [Kind.EVICTED, 0, begin * MS, (begin + 1) * MS]]
+        found = verdict(told).failures
+        if list(found) != [rule] * bool(rule):
+            failed.append(f"evicted from {begin} ms on, and another has the slot after 66 ms: {dict(found)}")
     for name, told in PUT_OFF.items():
         found = verdict(told)
         if found.failures or found.counts["lossy starts put off"] != 1:
@@ -226,7 +234,7 @@ def run():
             failed.append(f"counters, {name or 'nothing is wrong'}: found {dict(found.failures)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 3 + len(PUT_OFF) + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
+    return 5 + len(PUT_OFF) + len(FAULTS) + len(COUNTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":
