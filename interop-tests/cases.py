@@ -212,6 +212,30 @@ def the_stream_is_the_same(run, language):
     true("the answer has counts", answer.get("counts") is not None, answer)
 
 
+def busy(run, language):
+    """A reader that finds a message in each turn ends when its time is over, too."""
+    a = run.peer(language, 1)
+    name = run.name()
+    s = {"seed": 5, "count": 200, "min": 8, "max": 60, "numbered": True}
+    a.call("create", channel=name, name=name, kind="broadcast", capacity=65536)
+    a.call("publisher", channel=name, publisher=name)
+    a.call("create", journal=name, name=name, segment_size=65536)
+    a.call("writer", journal=name, writer=name)
+    a.call("append_stream", writer=name, **s)
+    for wait in ("backoff", "block"):
+        a.call("subscriber", channel=name, subscriber=name)
+        a.call("publish_stream", publisher=name, how="offer", **s)
+        a.call("reader", journal=name, reader=name)
+        limits = {"how": "take", "wait": wait, "seconds": 0}
+        streams = [{"ring": 0} | s]
+        found = refused("timeout", a, "verify_stream", subscriber=name, streams=streams, **limits)["counts"]
+        true(f"{wait}: some messages, not all", 0 < found["0"] < 200, found)
+        found = refused("timeout", a, "read_stream", reader=name, **s, **limits)["counts"]
+        true(f"{wait}: some messages of the journal, not all", 0 < found[0] < 200, found)
+        a.call("close", subscriber=name)
+        a.call("close", reader=name)
+
+
 def numbered_streams(run, language):
     """Numbered streams are those of PEER.md. A reader that joins in the middle begins there, and finds gaps and
     repetitions."""

@@ -116,6 +116,7 @@ def tests(languages, share):
         yield f"{language}: writes into files of newer versions", cases_golden.newer_written, language
         yield f"{language}: makes and verifies the stream of PEER.md", cases.the_stream_is_the_same, language
         yield f"{language}: numbered streams", cases.numbered_streams, language
+        yield f"{language}: a busy reader ends when its time is over", cases.busy, language
         yield f"{language}: dies where it was told to", cases.told_to_die, language
     for a, b in pairs:
         yield f"{b} replaces what {a} made", cases.replaced, a, b

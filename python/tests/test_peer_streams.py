@@ -189,6 +189,17 @@ def test_a_busy_reader_ends_when_its_time_is_over(channel: tuple[Process, Proces
     assert (answer["error"], answer["counts"]) == ("timeout", {"0": 1})  # messages are left: no turn was idle
 
 
+def test_a_busy_reader_of_a_journal_ends_when_its_time_is_over(peer: Callable[[], Process]) -> None:
+    a, stream = peer(), STREAM | {"count": 40}
+    a.call("create", journal="j", name="j")
+    a.call("writer", journal="j", writer="w")
+    a.call("append_stream", writer="w", **stream)
+    a.call("reader", journal="j", reader="r")
+    a.send("read_stream", reader="r", how="take", wait="block", seconds=0, **stream)
+    answer = a.answer()
+    assert (answer["error"], answer["counts"]) == ("timeout", [1])
+
+
 class FakeMessage(bytes):
     type: int
 
