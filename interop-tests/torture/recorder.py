@@ -5,9 +5,10 @@ killed, stopped, continued and restarted, and so are two recorders of it, a kept
 message counts: the kept recording has each one that was acknowledged, once and in order, and none that was not
 published. The lossy one has the same messages; between two of them as many are missing as its losses there say.
 
-    recorder.py [--seconds 5] [--seed N] [--languages cpp,java,python] [--fault drop|twice|miscount]
+    recorder.py [--seconds 5] [--seed N] [--languages cpp,java,python]
 
-The last line is `N passed, N failed`. `--fault`: what is read from a recording is changed, which must be noticed."""
+Each round then changes what it has read, by each of FAULTS, which must be noticed. The last line is `N passed, N
+failed`."""
 
 import argparse
 import collections
@@ -31,7 +32,8 @@ from worker import Worker
 CHANNEL = {"kind": "broadcast", "capacity": 32768, "alignment": 64, "publishers": 3, "subscribers": 3, "counters": 1024}
 NAMES = ("orders", "prices", "news")
 WAIT = 60  # s: a busy machine
-LEAST = 3  # kills of each recorder
+LEAST, FEWEST = 3, 10  # kills of each recorder, messages of each ring
+FAULTS = ("drop", "twice", "miscount")
 MESSAGE = struct.Struct("<IIqqq")  # WORKER.md
 
 
@@ -133,10 +135,16 @@ class Publishers:
                 self.finished(actor)
 
 
-def play(seconds, publishers, recorders, dice):
-    """Kills, stops and continues, until the time is up and each recorder was killed often enough."""
+def play(seconds, publishers, recorders, dice, channel):
+    """Kills, stops and continues, until the time is up, each recorder was killed often enough, and each ring has
+    messages."""
+
+    def enough():
+        often = min(recorder.kills for recorder in recorders) >= LEAST
+        return often and min(ring.messages for ring in channel.stats().publishers) > FEWEST
+
     begin = time.monotonic()
-    while (played := time.monotonic() - begin) < seconds or min(r.kills for r in recorders) < LEAST and played < WAIT:
+    while (played := time.monotonic() - begin) < seconds or played < WAIT and not enough():
         publishers.look()
         for recorder in recorders:
             if not recorder.alive():
@@ -173,6 +181,8 @@ def read(journal, fault, dice, unknown=()):
             elif isinstance(one, Lost):
                 rings[one.ring].append(one.messages)
     for ring in rings.values():
+        if not fault or len(ring) < 3:
+            continue
         at = dice.randrange(1, len(ring) - 1)
         if fault == "drop":
             del ring[at]
@@ -222,7 +232,15 @@ def check_lossy(rings, kept):
                 yield f"ring {ring}: {at} messages are recorded or lost, {len(expected)} were published"
 
 
-def torture(known, seconds, seed, fault, folder):
+def judged(kept, lossy, fault, dice, lives):
+    """Returns what is wrong with the two recordings, and what is in them."""
+    kept = read(kept.journal, "" if fault == "miscount" else fault, dice)
+    lossy = read(lossy.journal, fault, dice, (0,))
+    wrong = [f"kept: {text}" for text in check_kept(kept, lives)]
+    return wrong + [f"lossy: {text}" for text in check_lossy(lossy, kept)], kept, lossy
+
+
+def torture(known, seconds, seed, folder):
     """Plays, and returns what is wrong."""
     dice = random.Random(seed)
     path = folder / "channel.ring"
@@ -235,7 +253,7 @@ def torture(known, seconds, seed, fault, folder):
         publishers = Publishers(known, folder, path, dice)
         until(lambda: recorders[0].alive() and any(one.state == "live" for one in channel.stats().subscribers))
         until(lambda: recorders[1].alive() and (folder / "lossy.journal" / "control").exists())
-        play(seconds, publishers, recorders, dice)
+        play(seconds, publishers, recorders, dice, channel)
         publishers.end()
         until(lambda: all(gate.lag == 0 for one in channel.stats().subscribers for gate in one.gates))
         kept = read(recorders[0].journal, "", dice)
@@ -245,9 +263,7 @@ def torture(known, seconds, seed, fault, folder):
             pass  # the check below says what is wrong
         for recorder in recorders:
             recorder.end()
-    if fault != "miscount":
-        kept = read(recorders[0].journal, fault, dice)
-    lossy = read(recorders[1].journal, fault, dice, (0,))
+    found, kept, lossy = judged(*recorders, "", dice, publishers.lives)
     lost = sum(one for ring in lossy.values() for one in ring if isinstance(one, int))
     print(
         f"{sum(map(len, kept.values()))} messages, {lost} lost by the lossy recorder; kills: "
@@ -255,11 +271,14 @@ def torture(known, seconds, seed, fault, folder):
         f"{recorders[0].kills} and {recorders[1].kills} recorders",
         flush=True,
     )
-    wrong = [*publishers.errors, *(f"kept: {text}" for text in check_kept(kept, publishers.lives))]
-    wrong += [f"lossy: {text}" for text in check_lossy(lossy, kept)]
+    wrong = publishers.errors + found
     wrong += [f"the recorder was killed {one.kills} times" for one in recorders if one.kills < LEAST]
-    if min(map(len, kept.values()), default=0) < 10 or len(kept) != len(NAMES):
+    if min(map(len, kept.values()), default=0) < FEWEST or len(kept) != len(NAMES):
         wrong.append("too few messages")
+    if not wrong:
+        for fault in FAULTS:
+            if not judged(*recorders, fault, dice, publishers.lives)[0]:
+                wrong.append(f"{fault} was not noticed")
     return wrong
 
 
@@ -276,21 +295,20 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--languages", type=lambda text: text.split(","))
-    parser.add_argument("--fault", default="", choices=("", "drop", "twice", "miscount"))
     options = parser.parse_args()
     rounds, failed = max(1, round(options.seconds / ROUND)), 0
     for number in range(rounds):
         seed, seconds = options.seed + number, min(options.seconds, ROUND)
         print(f"seed {seed}: ", end="", flush=True)
         with round_folder() as folder:
-            wrong = torture(commands(options.languages, []), seconds, seed, options.fault, folder)
+            wrong = torture(commands(options.languages, []), seconds, seed, folder)
             for text in wrong[:10]:
                 print(f"FAIL  {text}")
-            if wrong and not options.fault:
+            if wrong:
                 keep(folder)
             else:
                 shutil.rmtree(folder)
-        failed += int(not wrong if options.fault else bool(wrong))
+        failed += bool(wrong)
     print(f"{rounds - failed} passed, {failed} failed")
     return 1 if failed else 0
 
