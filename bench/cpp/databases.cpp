@@ -24,8 +24,9 @@ void must(bool ok, const std::string& what) {
 
 /// LMDB, opened as its documentation says is fastest: MDB_WRITEMAP and
 /// MDB_NOSYNC; the read transaction is renewed for each get, so that it sees
-/// the latest value; a put is a transaction. The value is copied out of the
-/// mapped page.
+/// the latest value, and reset behind it; a put is a transaction. The value is
+/// copied out of the mapped page. A read transaction that stays open keeps all
+/// pages that puts replace, until the map is full.
 class Lmdb {
   public:
     explicit Lmdb(const Setup& setup) : path_(setup.path("map.lmdb")), keys_(setup.option("keys", std::size_t{0})) {
@@ -45,18 +46,20 @@ class Lmdb {
     void ready(const std::vector<std::int64_t>&) {
         check(mdb_txn_commit(std::exchange(fill_, nullptr)));
         check(mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &read_));
+        mdb_txn_reset(read_);
     }
     void join() { open(); }
     bool get(std::size_t, std::int64_t key, MapValue& to) {
-        mdb_txn_reset(read_);
         check(mdb_txn_renew(read_));
         MDB_val name{sizeof key, &key}, found;
         const int status = mdb_get(read_, table_, &name, &found);
-        if (status == MDB_NOTFOUND) return false;
-        check(status);
-        must(found.mv_size == sizeof to, "LMDB: a value of another size");
-        std::memcpy(&to, found.mv_data, sizeof to);
-        return true;
+        if (status == 0) {
+            must(found.mv_size == sizeof to, "LMDB: a value of another size");
+            std::memcpy(&to, found.mv_data, sizeof to);
+        }
+        mdb_txn_reset(read_);
+        if (status != MDB_NOTFOUND) check(status);
+        return status == 0;
     }
     void put(std::size_t, std::int64_t key, const MapValue& value) {
         MDB_txn* change = nullptr;
