@@ -9,6 +9,8 @@ package io.flyring;
  */
 final class JournalCursor implements AutoCloseable {
     private static final int TRIES = 1000;
+    /** One of so many looks that find nothing loads {@code published}: a load takes its line from the writer. */
+    private static final int LOOKS_TO_PUBLISHED = 1024;
 
     final JournalFile file;
     /** The message that {@link #next} has found. */
@@ -43,6 +45,8 @@ final class JournalCursor implements AutoCloseable {
     private JournalSegment mapped;
     /** The bytes of the message that next has found. */
     private long size;
+    /** How many looks at the tail find nothing until one loads {@code published}. */
+    private int looksLeft = LOOKS_TO_PUBLISHED;
 
     JournalCursor(JournalFile file, boolean durable, boolean skips) {
         this.file = file;
@@ -85,10 +89,24 @@ final class JournalCursor implements AutoCloseable {
     /** Whether a poll would find something: for waits. */
     boolean isReady() {
         if (tail && cursor < runEnd) {
-            final int length = run.getIntAcquire((int) (cursor - runBase)); // pairs with: append 5
-            return length != 0 || file.published() > cursor;
+            return run.getIntAcquire((int) (cursor - runBase)) != 0 || isPassed(); // pairs with: append 5
         }
         return cursor < runEnd || file.isOfBoot() && limit() > Math.max(cursor, stuck);
+    }
+
+    /** Makes the next look that finds nothing load {@code published}: after a sleep, the journal may be recovered. */
+    void lookAtPublished() {
+        looksLeft = 1;
+    }
+
+    /** Whether {@code published} lies behind a cursor at which nothing is, in a look that loads it. */
+    private boolean isPassed() {
+        if (--looksLeft > 0) {
+            return false;
+        }
+        final boolean passed = file.published() > cursor;
+        looksLeft = passed ? 1 : LOOKS_TO_PUBLISHED; // after a wait the poll must see it, too
+        return passed;
     }
 
     /** Whether everything that was published was read. */
@@ -270,10 +288,12 @@ final class JournalCursor implements AutoCloseable {
 
     /** At a length of 0 in the tail: whether something was published behind it. Then the reader looks where it is. */
     private boolean isHole(int index) {
-        if (file.published() <= cursor || run.getIntAcquire(index) != 0) { // pairs with: append 5
-            return file.published() > cursor;
+        if (!isPassed()) {
+            return false;
         }
-        return goAround("nothing where a record should be");
+        looksLeft = LOOKS_TO_PUBLISHED;
+        return run.getIntAcquire(index) != 0 // pairs with: append 5
+            || goAround("nothing where a record should be");
     }
 
     // ---- runs ----

@@ -48,7 +48,7 @@ abstract class JournalReads implements AutoCloseable {
 
         @Override
         void look() {
-            // nothing but a close ends a wait: a journal is not replaced
+            cursor.lookAtPublished(); // a journal is not replaced, but it may have been recovered
         }
 
         @Override

@@ -326,6 +326,41 @@ class JournalRecoveryTest {
     }
 
     @Test
+    void readersAtTheEndFollowTheCutOfAFailedSync() throws Exception {
+        try (Journal journal = create(); JournalReader polls = journal.reader(); JournalReader slept = journal.reader();
+            JournalReader waits = journal.reader()) {
+            try (JournalWriter writer = Journals.writer(journal)) {
+                Journals.append(writer, 0, 2);
+                writer.sync();
+                Journals.fill(writer, Z + 1000, 1000);
+                Journals.texts(polls);
+                Journals.texts(slept);
+                Journals.texts(waits);
+                JournalFile.open(path(), Journals.boot(1)).fail(5);
+                assertThrows(IoException.class, () -> Journals.append(writer, "m4"));
+            }
+            final Other<Message> waiting = new Other<>(() -> waits.take(Publisher.FOREVER));
+            Thread.sleep(50); // it sleeps
+            Journals.write(Journals.segment(path(), 0), PAGE + 8192, new byte[PAGE]); // a page that was dropped
+            try (JournalWriter heir = Journals.writer(journal)) {
+                assertEquals(2, heir.recovery().reason());
+                Journals.append(heir, "n0");
+            }
+            assertEquals("n0", Journals.text(waiting.result()));
+            Message found = null;
+            for (int i = 0; i < 1024 && found == null; i++) {
+                found = polls.take(); // one of so many loads published
+            }
+            assertEquals("n0", Journals.text(found));
+            assertNull(slept.take()); // this look does not
+            slept.waiting().look(); // as a wait does after a sleep
+            assertTrue(slept.waiting().isReady());
+            assertEquals("n0", Journals.text(slept.take()));
+            assertEquals(List.of(1L, 1L, 1L), List.of(polls.cuts(), slept.cuts(), waits.cuts()));
+        }
+    }
+
+    @Test
     void afterAFailedSyncWhatTheKernelDroppedIsCut() throws IOException {
         try (Journal journal = create()) {
             try (JournalWriter writer = Journals.writer(journal)) {
