@@ -2,6 +2,7 @@
 package io.flyring;
 
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
 import org.agrona.DirectBuffer;
 
 /**
@@ -25,7 +26,11 @@ final class JournalAppender {
     final int maxLength;
     private final JournalDurability durability;
     private final Memory control;
+    /** The address of the control section, if it can be written by address; else 0. */
+    private final long controlAt;
     private final Waker data;
+    /** The address of {@code data_asleep}, for reads by address. */
+    private final long watchedAt;
     private final Waker work;
     private final JournalClock clock;
     private final int mask;
@@ -62,10 +67,12 @@ final class JournalAppender {
     JournalAppender(JournalFile file) {
         this.file = file;
         this.control = file.control;
+        this.controlAt = control.writableAt();
         this.segmentSize = file.segmentSize;
         this.mask = (int) (segmentSize - 1);
         this.maxLength = (int) (segmentSize / Layout.MAX_MESSAGE_DIVISOR) - JournalRecord.HEADER;
         this.data = new Waker(file.data(), file.wakes);
+        this.watchedAt = data.watchedAt();
         this.work = new Waker(file.work(), file.wakes);
         this.durability = new JournalDurability(file);
         this.clock = new JournalClock(file.identity);
@@ -305,11 +312,20 @@ final class JournalAppender {
         nextDue = Math.min(crcEnd + PIECE, spanStart + Layout.JOURNAL_CHECK_EVERY);
     }
 
-    /** Steps 4 to 8 for the reserved record, whose payload is written. */
+    /** Steps 4 to 9 for the reserved record, whose payload is written. */
     private void publish(int length, int type, long time) {
         final int index = (int) end & mask;
-        memory.putLong(index + Layout.JOURNAL_RECORD_TIME, time); // 4
-        memory.putInt(index + Layout.RECORD_TYPE, type);
+        final Memory to = memory;
+        final long at = to.writableAt();
+        if (at != 0) {
+            final long record = Raw.base(at + index);
+            Raw.putLong(record + Layout.JOURNAL_RECORD_TIME, time); // 4
+            Raw.putInt(record + Layout.RECORD_TYPE, type);
+            Reference.reachabilityFence(to);
+        } else {
+            to.putLong(index + Layout.JOURNAL_RECORD_TIME, time); // 4
+            to.putInt(index + Layout.RECORD_TYPE, type);
+        }
         commit(index, length + JournalRecord.HEADER, endAfter(length), 1);
         if (time > largestTime) {
             largestTime = time;
@@ -320,30 +336,48 @@ final class JournalAppender {
 
     /** Steps 5 and 6. */
     private void commit(int index, int length, long newEnd, int messages) {
-        memory.putIntRelease(index, length); // 5: the append happens here; pairs with: tail
-        count += messages;
-        control.putLongRelease(Layout.JOURNAL_CONTROL_PUBLISHED, newEnd); // 6; pairs with: read
-        control.putLongOpaque(Layout.JOURNAL_CONTROL_MESSAGES, count);
+        final long newCount = count + messages;
+        final Memory to = memory;
+        final long at = to.writableAt();
+        if (at != 0 && controlAt != 0) {
+            Raw.putIntRelease(Raw.base(at + index), length); // 5: the append happens here; pairs with: tail
+            final long words = Raw.base(controlAt);
+            Raw.putLongRelease(words + Layout.JOURNAL_CONTROL_PUBLISHED, newEnd); // 6; pairs with: read
+            Raw.putLongOpaque(words + Layout.JOURNAL_CONTROL_MESSAGES, newCount);
+            Reference.reachabilityFence(to);
+            Reference.reachabilityFence(control);
+        } else {
+            to.putIntRelease(index, length); // 5 and 6, as above
+            control.putLongRelease(Layout.JOURNAL_CONTROL_PUBLISHED, newEnd);
+            control.putLongOpaque(Layout.JOURNAL_CONTROL_MESSAGES, newCount);
+        }
+        count = newCount;
         end = newEnd;
     }
 
     /** Steps 7 to 9. */
     private void finish() {
-        final long every = control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY);
+        final long every = syncEvery();
         if (end >= nextDue || every > 0) {
             doDue(every);
         }
-        wakeAndSync();
+        wakeAndSync(every);
     }
 
     /** Steps 8 and 9: readers do not wait for the disk. */
-    private void wakeAndSync() {
-        if (data.isAwaited(1)) {
+    private void wakeAndSync(long every) {
+        final boolean awaited = Raw.AVAILABLE ? (Raw.getIntOpaque(Raw.base(watchedAt)) & 1) != 0 : data.isAwaited(1);
+        Reference.reachabilityFence(data);
+        if (awaited) {
             data.wakeNow(1);
         }
-        if (control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY) == Layout.JOURNAL_SYNC_EACH) {
+        if (every == Layout.JOURNAL_SYNC_EACH) {
             sync();
         }
+    }
+
+    private long syncEvery() {
+        return control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY);
     }
 
     private void wakeHelper() {
@@ -422,7 +456,7 @@ final class JournalAppender {
             throw e;
         }
         if (taken > 0) {
-            wakeAndSync();
+            wakeAndSync(syncEvery());
         }
         return taken;
     }
@@ -430,7 +464,7 @@ final class JournalAppender {
     /** Makes durable what a batch has appended before it failed, if each append is to be. */
     private void settle(Throwable failure) {
         try {
-            wakeAndSync();
+            wakeAndSync(syncEvery());
         } catch (FlyringException e) {
             failure.addSuppressed(e);
         }
@@ -476,7 +510,7 @@ final class JournalAppender {
         commit(index, length + JournalRecord.HEADER, end + total, taken); // last: so all of them are whole
         largestTime = Math.max(largestTime, time);
         payload.invalidate();
-        doDue(control.getLongOpaque(Layout.JOURNAL_CONTROL_SYNC_EVERY));
+        doDue(syncEvery());
         return taken;
     }
 
