@@ -13,6 +13,7 @@
 
 #include "flyring/call.hpp"
 #include "flyring/detail/call_table.hpp"
+#include "flyring/detail/readers.hpp"
 #include "flyring/detail/replaced.hpp"
 #include "flyring/detail/service.hpp"
 #include "flyring/detail/slot_writer.hpp"

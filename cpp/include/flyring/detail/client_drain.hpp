@@ -13,12 +13,14 @@ inline bool ClientCore::drain() {
     const std::int64_t first = cursor_;
     const std::int64_t capacity = ring.capacity();
     const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
+    std::int64_t stride = ring.alignment();  // of the last record
     for (;;) {
         const std::int64_t at = cursor_;
         const std::int32_t length = load_acquire(ring.length_at(at));  // poll 1; pairs with publish 6
         if (length <= 0) break;
         writer_.prefetch();  // the line of the next request, at which the server waits
         const std::int64_t size = ring.align(length);
+        const std::int64_t end = next_record(at, size, stride);
         if (FLYRING_UNLIKELY(length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
                              (at & ring.mask()) + size > capacity)) {
             set_corrupt("a record's length is out of range");
@@ -30,7 +32,7 @@ inline bool ClientCore::drain() {
         } else if (FLYRING_UNLIKELY(type != layout::TYPE_PADDING && type != layout::TYPE_OWNER)) {
             set_corrupt("a record has an unknown type");
         }
-        cursor_ = at + size;  // after calls that may throw bad_alloc, so that the record is then read again
+        cursor_ = end;  // after calls that may throw bad_alloc, so that the record is then read again
         if (cursor_ - stored_ >= eighth) store_gate();
         if (cursor_ - first >= capacity) break;
     }

@@ -235,11 +235,12 @@ class ServerCore final : public Member {
         const std::int64_t capacity = side.ring.capacity();
         const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
         std::int64_t passed = 0;  // bytes of records that went to no handler
+        std::int64_t stride = side.ring.alignment();  // of the last record
         while (done < limit && passed < capacity) {
             const std::int64_t at = side.cursor;
             const std::int32_t length = load_acquire(side.ring.length_at(at));  // poll 1; pairs with publish 6
             if (length <= 0) break;
-            const Took took = take(side, at, length, handler);
+            const Took took = take(side, at, length, stride, handler);
             if (took == Took::stays) break;
             if (took == Took::handed_out) {
                 ++done;
@@ -254,7 +255,7 @@ class ServerCore final : public Member {
 
     /// Poll 1 to 8 for one record.
     template <typename Handler>
-    Took take(Side& side, std::int64_t at, std::int32_t length, Handler& handler) {
+    Took take(Side& side, std::int64_t at, std::int32_t length, std::int64_t& stride, Handler& handler) {
         const Ring ring = side.ring;
         const std::int64_t size = ring.align(length);
         constexpr auto header = static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH);
@@ -268,7 +269,7 @@ class ServerCore final : public Member {
             return Took::stays;
         }
         const std::byte* const payload = ring.payload_at(at);
-        const std::int64_t end = at + size;
+        const std::int64_t end = next_record(at, size, stride);
         if (FLYRING_UNLIKELY(!is_message)) {
             if (type == layout::TYPE_OWNER) {
                 set_sender(side.sender, payload, static_cast<std::size_t>(length - header));
