@@ -234,7 +234,7 @@ class ServerCore final : public Member {
     int poll_side(Side& side, Handler& handler, int limit, int done) {
         const std::int64_t capacity = side.ring.capacity();
         const std::int64_t eighth = capacity / static_cast<std::int64_t>(layout::GATE_STORE_DIVISOR);
-        std::int64_t passed = 0;  // bytes of records that went to no handler
+        std::int64_t passed = 0;                      // bytes of records that went to no handler
         std::int64_t stride = side.ring.alignment();  // of the last record
         while (done < limit && passed < capacity) {
             const std::int64_t at = side.cursor;
