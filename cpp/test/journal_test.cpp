@@ -533,6 +533,34 @@ TEST_F(JournalVerbs, the_helper_maps_all_segments_that_it_keeps_ahead) {
     for (int i = 0; i < 6; ++i) EXPECT_FALSE(mapped(i * smallest)) << i;
 }
 
+TEST_F(JournalVerbs, of_two_helpers_one_helps) {
+    Journal journal = Journal::create("j", options());
+    const auto file = flyring::detail::open_journal("j", {});
+    flyring::detail::Fd lock = flyring::detail::open_description(file.fd, file.control);
+    ASSERT_TRUE(flyring::detail::lock_byte(lock, file.helper_lock(), file.control));  // as another process has it
+    JournalWriter writer = journal.writer("", true, 2);
+    flyring::detail::prepare_segment(file, smallest);
+    const auto is_mapped = [](std::int64_t position) {
+        std::string line;
+        for (std::ifstream maps("/proc/self/maps"); std::getline(maps, line);) {
+            if (line.find(flyring::detail::segment_name(position)) != std::string::npos) return true;
+        }
+        return false;
+    };
+    for (int i = 0; i < 5000 && !is_mapped(smallest); ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(is_mapped(smallest));         // it brings in the pages for its own writer
+    EXPECT_EQ(journal.stats().segments, 2U);  // and makes none
+    flyring::JournalChange change;
+    change.sync = JournalSync::every(1ms);
+    journal.change(change);
+    writer.append("x");  // makes a check
+    std::this_thread::sleep_for(200ms);
+    EXPECT_EQ(journal.stats().synced, 0);  // and syncs nothing
+    lock.reset();
+    for (int i = 0; i < 5000 && !is_mapped(2 * smallest); ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(is_mapped(2 * smallest));
+}
+
 TEST_F(JournalVerbs, with_sync_each_an_append_is_durable_when_it_returns) {
     JournalOptions made = options();
     made.sync = JournalSync::each();

@@ -21,7 +21,9 @@ from flyring import (
     NoSpaceError,
     layout,
 )
+from flyring.journal_file import HELPER_LOCK
 from flyring.journal_segment import prepare
+from flyring.system import new_lock
 from journals import Folder, Z, made, payloads, read_all
 
 READY = layout.JOURNAL_CONTROL_READY
@@ -70,6 +72,22 @@ def test_helper_maps_all_segments_that_it_keeps_ahead(journal: Journal) -> None:
         eventually(lambda: not is_mapped(0) and not is_mapped(Z))  # what the writer has left
         assert writer.unprepared == 0
     assert not any(is_mapped(i * Z) for i in range(6))
+
+
+def test_of_two_helpers_one_helps(journal: Journal) -> None:
+    with Journal.open(journal.path) as other:
+        lock = new_lock(other._files.file, other.path)
+        assert lock.try_lock(HELPER_LOCK)  # as another process has it
+        journal.change(sync=0.001)
+        with journal.writer(ahead=2) as writer:
+            prepare(other._files, Z)
+            eventually(lambda: is_mapped(Z))  # it brings in the pages for its own writer
+            assert Folder(journal.path).segments() == [0, Z]  # and makes none
+            writer.append(b"x")  # makes a check
+            time.sleep(0.2)
+            assert journal.stats().synced == 0  # and syncs nothing
+            lock.close()
+            eventually(lambda: is_mapped(2 * Z))
 
 
 def test_one_helper(journal: Journal) -> None:

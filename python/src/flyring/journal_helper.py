@@ -66,9 +66,8 @@ class Helper:
         while not self._stopped:
             try:
                 sequence = self._files.memory.announce_sleep(WORK)  # the loads below come after this
-                pause = CAP
-                if self._helps or self._take_over():
-                    pause = self._work()
+                self._helps = self._helps or self._take_over()
+                pause = self._work()
                 if not self._stopped:
                     self._files.memory.sleep(WORK, sequence, pause)
             except (FlyringError, OSError) as error:
@@ -81,16 +80,19 @@ class Helper:
         """Whether the helper of another process has gone, so that this one helps from now on."""
         assert self._lock is not None
         with contextlib.suppress(OSError):
-            self._helps = self._lock.try_lock(HELPER_LOCK)
-        return self._helps
+            return self._lock.try_lock(HELPER_LOCK)
+        return False
 
     def _work(self) -> float:
-        """Does what is due. Returns how long the helper may sleep, in seconds."""
+        """Does what is due. Returns how long the helper may sleep, in seconds. While another process is the helper, it
+        only touches the pages of what is ready."""
         files = self._files
         if files.unlinked or not files.is_of_this_boot():
             return CAP
         here = files.segment_of(max(0, files.published - UNIT))
         self._make_ahead(here)
+        if not self._helps:
+            return CAP
         every = files.policy.sync_every
         if not files.failed and self._sync_is_due(every, here):
             self._sync()
@@ -134,13 +136,13 @@ class Helper:
             position = here + i * files.size
             if position >= layout.MAX_POSITION - 2 * files.size:
                 return
-            if files.ready < position + files.size:
+            if self._helps and files.ready < position + files.size:
                 try:
                     prepare(files, position)
                 except (NoSpaceError, IoError) as error:  # the writer finds that when it needs the segment
                     self.error = error
                     return
-            if position not in self._mapped:
+            if files.ready >= position + files.size and position not in self._mapped:
                 memory = map_segment(files, position, writable=True)
                 if memory is not None:
                     memory.populate(layout.HEADER_LENGTH, files.size)
