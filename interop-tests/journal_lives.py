@@ -219,6 +219,11 @@ class Life:
             self.t.close_writer(self.dice.random() < 0.5)
             self.held = False
 
+    def hold(self):
+        if not self.held:
+            self.t.take("feed")
+            self.held = True
+
     def live(self):
         """Lives until the power is lost. Returns the files."""
         t, dice = self.t, self.dice
@@ -231,9 +236,7 @@ class Life:
                     t.ends, t.left = Killed(), dice.randrange(20)
                     lost -= 20
                 try:
-                    if not self.held:
-                        t.take("feed")
-                        self.held = True
+                    self.hold()
                     self.step()
                 except Killed:
                     self.held = False
@@ -327,7 +330,68 @@ class Life:
                 yield f"consumer {name} goes on at {number}, but messages below {first} are trimmed"
 
 
+class PushingLife(Life):
+    """The same without a writer that stays: each message is pushed. The wall clock goes on, and is set now and then."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.t.set("trim_consumed", 1)
+        self.unset = 0  # from this time on the clock was not set
+
+    def hold(self):
+        pass
+
+    def step(self):
+        what = self.dice.random()
+        if what < 0.8:
+            self.push()
+        elif what < 0.85:  # a writer without a helper
+            self.t.take("feed")
+            self.append()
+            self.t.close_writer(self.dice.random() < 0.3)
+        elif what < 0.98:
+            self.consumer()
+        else:
+            self.trim()
+
+    def push(self):
+        t, dice, every = self.t, self.dice, POLICIES[self.policy]
+        now = t.inject["now"] + dice.choice((0, 1_000_000, 3_000_000, 20_000_000))
+        if dice.random() < 0.02:
+            now = self.unset = max(1, now + dice.choice((-1, 1)) * dice.randrange(10**9))
+        t.inject = t.inject | {"now": now}
+        trimmed = t.word("trimmed")
+        at = t.push(self.value(), dice.randrange(1, 9))
+        self.note()
+        if t.word("trimmed") != trimmed:
+            self.confirmed = dict(self.consumed)
+        if self.policy == "each":
+            durable = len(self.messages)
+        elif self.policy == "every" and now - self.unset >= every:
+            durable = 1 + max((i for i, (_, _, time, _) in enumerate(self.messages) if time < now - every), default=-1)
+        else:
+            durable = sum(1 for position, *_ in self.messages if position < t.base(at))
+        self.acknowledged = max(self.acknowledged, durable)
+
+
 # --- mistakes
+
+
+class NothingDue(Disk):
+    """A push does not sync."""
+
+    def sync_is_due(self):
+        return False
+
+
+class TimeInFuture(Disk):
+    """A push takes a time in the future for one that is just gone."""
+
+    def sync_is_due(self):
+        return super().sync_is_due() and not (
+            self.word("synced_at") > self.inject["now"]
+            and self.base(self.word("checked")) == self.base(self.word("synced"))
+        )
 
 
 class Partial(Disk):

@@ -38,6 +38,7 @@ SUBJECTS = {
     "journal": ("journals: verbs, options, errors, bytes of records", ALL),
     "journal_consumer": ("named consumers: gates, pairs, forget", ALL),
     "journal_hostile": ("a journal whose words or records are wrong", ALL),
+    "journal_push": ("what a push does without a helper: syncs and trims", ALL),
     "journal_read": ("readers of a journal: tail, cold, seek, damage", ALL),
     "journal_recovery": ("a journal after a power loss, and after a sync that failed", ALL),
     "journal_survivors": (

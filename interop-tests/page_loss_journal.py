@@ -13,8 +13,11 @@ Checked: all up to the last sync is there; each message is the one that was appe
 and time; no position that was handed out holds another record; no consumer misses a message, or gets one twice that
 was confirmed durably; what is cut off is reported with its size; all languages find, report and write the same.
 
-Then a journal that each language itself has written, with each policy, of which pages behind the last sync are lost, is
-recovered by each language.
+So lives a journal without a writer that stays, to which all is pushed: then all that was pushed longer ago than the
+interval is there.
+
+Then a journal that each language itself has written, with each policy, held and by pushes, of which pages behind the
+last sync are lost, is recovered by each language.
 
 The self-test breaks rules of the page one at a time, and must find each. The last line is `N passed, N failed`."""
 
@@ -32,6 +35,7 @@ sys.path.insert(0, str(ROOT / "spec" / "golden"))
 
 import driver  # noqa: E402
 import journal_files  # noqa: E402
+from journals import CONTROL  # noqa: E402
 from journal_lives import (  # noqa: E402
     BeginsAtChecked,
     CutNotDurable,
@@ -42,9 +46,12 @@ from journal_lives import (  # noqa: E402
     Life,
     NameNotDurable,
     NextSegment,
+    NothingDue,
     POLICIES,
+    PushingLife,
     StraysStay,
     SyncedFirst,
+    TimeInFuture,
     TrimNotDurable,
     Unproven,
     Z,
@@ -55,10 +62,10 @@ from stream import message  # noqa: E402
 LOSSES = 4  # of power, in one life at most
 
 
-def lives(seed, cases, kind=None):
+def lives(seed, cases, kind=None, of=Life, policies=tuple(POLICIES)):
     """Yields (life, files, seed) at each loss of power."""
     for case in range(cases):
-        life = Life(seed + case, kind, tuple(POLICIES)[case % len(POLICIES)])
+        life = of(seed + case, kind, policies[case % len(policies)])
         files = life.live()
         for _ in range(LOSSES):
             yield life, files, seed + case
@@ -215,6 +222,33 @@ class Written:
             yield f"the recovery reports {found.recovery}, {end} messages are there"
 
 
+class Pushed(Written):
+    """The same of pushes. The last push that has synced tells what is durable."""
+
+    COUNT = 200
+
+    def __init__(self, peer, folder, policy):
+        shutil.rmtree(folder, ignore_errors=True)
+        options = {"segment_size": Z, "consumers": 2, "sync": {"every": POLICIES["every"]}.get(policy, policy)}
+        peer.call("create", journal="j", name=str(folder), **options, inject={"boot_id": boot(0)})
+        first = read_files(folder)
+        self.old, self.durable, self.policy, last = first, 0, policy, 0
+        for i in range(self.COUNT):
+            kind, data = message(self.STREAM["seed"], i, self.STREAM["min"], self.STREAM["max"], numbered=True)
+            peer.call("push", journal="j", data=data.hex(), type=kind)
+            synced = struct.unpack_from("<q", (folder / "control").read_bytes(), PAGE + CONTROL["synced"][0])[0]
+            if synced != last:
+                last, self.durable = synced, i + 1
+                self.old = read_files(folder) | {"control": first["control"]}
+        self.new = read_files(folder)
+        peer.call("close", journal="j")
+
+    def check(self, found):
+        if self.durable == 0 or (self.policy == "each" and self.durable != self.COUNT):
+            yield f"of {self.COUNT} pushes only {self.durable} were synced"
+        yield from super().check(found)
+
+
 BROKEN = (  # what lived and recovered with a mistake, lives in which that shows
     (Unproven, (9, 13)),
     (BeginsAtChecked, (14,)),
@@ -228,12 +262,16 @@ BROKEN = (  # what lived and recovered with a mistake, lives in which that shows
     (TrimNotDurable, (42, 83)),
     (JoinNotDurable, (1, 2)),
 )
+BROKEN_PUSHES = (  # the same of pushes
+    (NothingDue, (0, 1)),
+    (TimeInFuture, (0, 1)),
+)
 
 
-def faults(seed, kind):
-    """What is wrong in one life, if all is done with a mistake."""
+def faults(seed, kind, of):
+    """What is wrong in one life, if all is done with a mistake. Of pushes: with an interval."""
     try:
-        for life, files, _ in lives(seed, 1, kind):
+        for life, files, _ in lives(seed, 1, kind, of, ("every",) if of is PushingLife else tuple(POLICIES)):
             if texts := wrong(life, found_by_steps(files, life.boots + 1, kind)):
                 return texts
     except (
@@ -250,33 +288,34 @@ def faults(seed, kind):
 def self_test(seed, cases):
     """Checks the steps of the page, and that each mistake is found. Returns (passed, failed)."""
     failed = []
-    for life, files, at in lives(seed, cases):
-        if texts := wrong(life, found_by_steps(files, life.boots + 1)):
-            failed.append(f"seed {at}: {texts[0]}")
-            break
-    for kind, seeds in BROKEN:
-        if not any(faults(at, kind) for at in seeds):
-            failed.append(f"not found: {kind.__doc__}")
+    for of, broken in ((Life, BROKEN), (PushingLife, BROKEN_PUSHES)):
+        for life, files, at in lives(seed, cases, of=of):
+            if texts := wrong(life, found_by_steps(files, life.boots + 1)):
+                failed.append(f"{of.__name__}, seed {at}: {texts[0]}")
+                break
+        for kind, seeds in broken:
+            if not any(faults(at, kind, of) for at in seeds):
+                failed.append(f"not found: {kind.__doc__}")
     for text in failed:
         print(f"FAIL  {text}")
-    return 1 + len(BROKEN) - len(failed), len(failed)
+    return 2 + len(BROKEN) + len(BROKEN_PUSHES) - len(failed), len(failed)
 
 
-def of_lives(peers, folder, seed, cases):
+def of_lives(peers, folder, seed, cases, of):
     """Yields (title, what is wrong) of each language and loss of the lives."""
-    for life, files, at in lives(seed, cases):
+    for life, files, at in lives(seed, cases, of=of):
         wanted = found_by_steps(files, life.boots + 1)
         for peer in peers:
             found = found_by(peer, folder / f"{peer.language}.journal", files, inject(life.boots + 1))
-            title = f"{peer.language}, seed {at}, {life.policy}, boot {life.boots + 1}"
+            title = f"{peer.language}, {of.__name__}, seed {at}, {life.policy}, boot {life.boots + 1}"
             yield title, wrong(life, found) + list(found.different(wanted))
 
 
 def of_languages(peers, folder, seed, losses):
     """Yields the same of journals that the languages themselves have written."""
     dice = random.Random(seed)
-    for writer, policy in itertools.product(peers, POLICIES):
-        written = Written(writer, folder / "written.journal", policy)
+    for kind, writer, policy in itertools.product((Written, Pushed), peers, POLICIES):
+        written = kind(writer, folder / "written.journal", policy)
         for _ in range(losses):
             files, first = written.lose(dice), None
             for peer in peers:
@@ -284,7 +323,7 @@ def of_languages(peers, folder, seed, losses):
                 texts = list(written.check(found))
                 texts += list(found.different(first)) if first else []
                 first = first or found
-                yield f"{peer.language}, written by {writer.language}, {policy}", texts
+                yield f"{peer.language}, {kind.__name__.lower()} by {writer.language}, {policy}", texts
 
 
 def main():
@@ -302,7 +341,8 @@ def main():
     try:
         peers = [driver.Peer(each, known[each], folder, folder) for each in options.languages]
         results = (
-            of_lives(peers, folder, options.seed, options.cases),
+            of_lives(peers, folder, options.seed, options.cases, Life),
+            of_lives(peers, folder, options.seed, max(3, options.cases // 3), PushingLife),
             of_languages(peers, folder, options.seed, max(1, options.cases // 12)),
         )
         for title, texts in itertools.chain(*results):

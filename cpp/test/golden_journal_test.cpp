@@ -43,7 +43,9 @@ flyring::JournalOptions options(const Json& create) {
     made.segment_size = create.value("segment_size", std::uint64_t{65536});
     made.consumers = create.value("consumers", 16U);
     if (create.value("content", 0) == 1) made.content = flyring::JournalContent::recording;
-    if (create.value("sync_every", 0) == -1) made.sync = flyring::JournalSync::each();
+    const auto every = create.value("sync_every", std::int64_t{0});
+    if (every == -1) made.sync = flyring::JournalSync::each();
+    if (every > 0) made.sync = flyring::JournalSync::every(std::chrono::nanoseconds(every));
     if (create.contains("max_age")) made.max_age = std::chrono::nanoseconds(create.at("max_age").get<std::int64_t>());
     if (create.contains("max_size")) made.max_size = create.at("max_size").get<std::uint64_t>();
     if (create.contains("trim_consumed")) made.trim_consumed = create.at("trim_consumed") == 1;

@@ -213,6 +213,18 @@ def sync_each():
     return g
 
 
+def pushes():
+    """Of pushes the first one syncs, and those that enter a segment, which also trim what is consumed."""
+    g = Golden("pushes", sync_every=3600 * 10**9, trim_consumed=1, consumers=1)
+    g.consumer("orders")
+    g.push("01")
+    g.push("02")
+    for i in range(9):
+        g.push(pattern(i, 16000))
+        g.poll("orders", 1)
+    return g
+
+
 def consumers():
     """A consumer closes, goes on, is forgotten; another name gets its slot; one begins at the newest message."""
     g = Golden("consumers", consumers=3)
@@ -356,6 +368,7 @@ GOLDENS = (
     segments,
     checks,
     sync_each,
+    pushes,
     consumers,
     trimmed,
     sleepers,
@@ -542,6 +555,15 @@ def trims(t):
     return lambda: t.trim(None)
 
 
+def push_rolls(t):
+    """A push that enters a segment: it syncs, and trims what is consumed."""
+    consumed(t)
+    t.take("feed")
+    near_end(t, 128)
+    t.close_writer(False)
+    return lambda: t.push(value(9, 300), 2)
+
+
 def power_loss(t):
     """Two segments; the check of the second one, and all before it, may be proven; a gate is behind that. Padding fills
     the first one, because a stepped process walks over it faster."""
@@ -595,6 +617,7 @@ DYING = (  # operation, what it does, options
     ("abort", held(aborted), {}),
     ("sync", held(sync), {}),
     ("push", lambda t: lambda: t.push(value(9), 2), {}),
+    ("push-roll", push_rolls, {"trim_consumed": 1}),
     ("close", held(lambda t: t.close_writer), {}),
     ("take", lambda t: lambda: t.take("another"), {}),
     ("resume", heir(append(), 2), {}),

@@ -445,8 +445,21 @@ class Journal:
     def push(self, data, kind):
         self.take()
         at = self.append(data, kind)
+        self.help(at)
         self.close_writer(False)
         return at
+
+    def help(self, at):
+        """What a push does behind its append, as no process has the helper lock (5)."""
+        if self.sync_is_due():
+            self.sync_records()
+        if at % self.Z == UNIT and self.word("trim_consumed"):
+            self.trim(None)
+
+    def sync_is_due(self):
+        every, last = self.word("sync_every"), self.word("synced_at")
+        behind = self.base(self.word("checked")) > self.base(self.word("synced"))
+        return behind or (every > 0 and not last <= self.inject["now"] < last + every)
 
     def resume(self):
         p, q, x = (self.word(name) for name in ("published", "claimed", "checked"))  # 1

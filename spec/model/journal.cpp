@@ -40,7 +40,8 @@ class Run final : public JournalWriter {
                 if (drained(foreign)) break;
                 truth.check(++draining < 60000, "J7", "a process waits without end");
             }
-            if (kills && folder.entries.back().past.size() > 1 && random.one_in(50)) --kills, kill(helper);
+            if (kills && folder.entries.back().past.size() > 1 && random.one_in(50))
+                --kills, kill(scenario.pushes ? writer : helper);  // between a segment's name and its sync
             if (kills && random.one_in(400)) --kills, kill(random.one_in(3) ? one_of(actors) : favourite);
             if (losses && i > 50 && random.one_in(1500)) --losses, lose_power();
             if (foreign && random.one_in(40)) {  // inside a recovery
@@ -50,6 +51,11 @@ class Run final : public JournalWriter {
                     --kills, kill(writer);
             }
             if (i % 512 == 0 && i < length) full = random.one_in(4);
+            if (scenario.pushes && random.one_in(1500)) {
+                shift = static_cast<long>(random.below(20000)) - 10000;
+                set_at = i;
+                excused_early = true;
+            }
             if (by_size && i > length / 2) retained = true;
             me = one_of(actors);
             if (quiet && draining > 20000 && draining % 2) me = consumer_0 + one_of(consumers);
@@ -61,7 +67,7 @@ class Run final : public JournalWriter {
   private:
     void run_process() override {
         const int i = me;
-        if (i == writer) write();
+        if (i == writer) scenario.pushes ? push_on() : write();
         if (i == helper) help();
         if (i == consumer_0 || i == consumer_1) consume(i - consumer_0);
         if (i == trimmer) trim();
@@ -73,6 +79,7 @@ class Run final : public JournalWriter {
         const int mode = one_of(3);
         ++boot;
         lock_owner = -1;
+        excused_early = true;
         folder.lose_power(random);
         for (auto& file : files) file->lose_power(random, mode);
         walk(true);  // a private reader, before any recovery
@@ -268,35 +275,39 @@ class Run final : public JournalWriter {
         while (true) {
             while (load(boot_id) != boot || quiet) yield();
             for (std::uint64_t i = random.below(200); i--;) yield();
-            const bool by_size = retained || random.one_in(60);
-            const bool beyond = is(Mutant::trim_beyond_synced);
-            Position x = segment_of(load_position(beyond ? published : synced));
-            if (by_size && at(x - segment_words) && random.one_in(2)) x -= segment_words;
-            if (beyond && (!at(x) || word_at(x) != head(check_type, unit))) continue;
-            const auto lowest = [&] {
-                for (int k = 0; k < consumers && !by_size; ++k)
-                    if (load(consumer_word(k, kept)))
-                        x = std::min(x, segment_of(load_position(consumer_word(k, gate))));
-            };
-            lowest();
-            if (x <= load_position(trimmed)) continue;
-            if (!is(Mutant::trimmed_before_sync)) sync(control);
-            lock();
-            if (!is(Mutant::trim_without_lock)) lowest();
-            const bool go = x > load_position(trimmed);
-            if (go) {
-                retained = retained || by_size;
-                store_position(trimmed, x);
-            }
-            unlock();
-            if (go && !is(Mutant::unlinked_before_sync)) sync(control);
-            for (size_t i = 0; go && i < folder.entries.size(); ++i)
-                if (folder.entries[i].file() && folder.entries[i].name < x) {
-                    folder.entries[i].past.push_back(nullptr);
-                    yield();
-                }
-            if (random.one_in(2)) sync_folder();
+            if (scenario.pushes)
+                yield();  // the pushes trim
+            else
+                trim_once(retained || random.one_in(60));
         }
+    }
+    void trim_once(bool by_size) override {
+        const bool beyond = is(Mutant::trim_beyond_synced);
+        Position x = segment_of(load_position(beyond ? published : synced));
+        if (by_size && at(x - segment_words) && random.one_in(2)) x -= segment_words;
+        if (beyond && (!at(x) || word_at(x) != head(check_type, unit))) return;
+        const auto lowest = [&] {
+            for (int k = 0; k < consumers && !by_size && !is(Mutant::push_trims_a_gate); ++k)
+                if (load(consumer_word(k, kept))) x = std::min(x, segment_of(load_position(consumer_word(k, gate))));
+        };
+        lowest();
+        if (x <= load_position(trimmed)) return;
+        if (!is(Mutant::trimmed_before_sync)) sync(control);
+        lock();
+        if (!is(Mutant::trim_without_lock)) lowest();
+        const bool go = x > load_position(trimmed);
+        if (go) {
+            retained = retained || by_size;
+            store_position(trimmed, x);
+        }
+        unlock();
+        if (go && !is(Mutant::unlinked_before_sync)) sync(control);
+        for (size_t i = 0; go && i < folder.entries.size(); ++i)
+            if (folder.entries[i].file() && folder.entries[i].name < x) {
+                folder.entries[i].past.push_back(nullptr);
+                yield();
+            }
+        if (random.one_in(2)) sync_folder();
     }
 };
 
@@ -324,7 +335,7 @@ class Model {
     Mutant mutant;
 };
 
-const char both[] = "kills and power", errors[] = "failed syncs";
+const char both[] = "kills and power", errors[] = "failed syncs", pushes[] = "pushes";
 const Row<Mutant> rows[] = {
     {Mutant::claimed_is_padded, "journal resume 3", "what was claimed is padded", "J7", "", "kills and power: 3600"},
     {Mutant::claimed_stays, "journal resume 3", "what was claimed stays", "J8", "", both},
@@ -340,6 +351,11 @@ const Row<Mutant> rows[] = {
     {Mutant::sync_tried_again, "journal sync", "a sync that failed is tried again", "J3", "", errors},
     {Mutant::not_written_again, "journal sync", "after a failed sync the pages are not written once more", "J3", "",
      errors},
+    {Mutant::push_never_syncs, "journal push 2", "a push does not sync", "J9", "", pushes},
+    {Mutant::push_forgets_another, "journal push 2", "a push looks at what it did, not at the words", "J9", "", pushes},
+    {Mutant::push_believes_the_future, "journal push 2", "a synced_at in the future is not long ago", "J9", "", pushes},
+    {Mutant::push_keeps_no_time, "journal push 2", "a sync stores no time", "J9", "", pushes},
+    {Mutant::push_trims_a_gate, "journal push 3", "the trim of a push looks at no gate", "J5", "", pushes},
     {Mutant::check_without_itself, "journal check", "the crc does not cover the check", "J8", "", both},
     {Mutant::check_without_type, "journal check", "the crc does not cover the type", "J8", "", "kills and power: 8700"},
     {Mutant::last_right_check, "journal recover 1", "the walk ends behind the last right check", "J1", "", both},

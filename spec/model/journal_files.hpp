@@ -33,6 +33,10 @@ class JournalFiles {
         first->set(3, crc_of(check_type, 0, 0, 0));
         first->set(0, head(check_type, unit));
         folder.entries.push_back({0, {first}});
+        if (scenario.pushes) {
+            times = new_file(4);
+            every = seed % 3 ? 400 : 0;
+        }
         for (auto& file : files) file->make_durable(file->mark());
     }
 
@@ -66,6 +70,12 @@ class JournalFiles {
     bool quiet = false;     // nothing is appended any more
     bool registered[consumers] = {}, excused[consumers] = {};
     std::set<int> had[consumers];  // what each consumer was given
+    // Of pushes. A time is a number of steps; the wall clock is wrong by `shift`, which changes now and then.
+    File* times = nullptr;  // synced_at: a page of its own, which no sync reaches
+    long every = 0;         // sync_every
+    long shift = 0, set_at = 0;
+    long noted_at = 0;          // when synced_at was stored
+    bool excused_early = true;  // the next sync may come before its time: the clock was set, or a process was lost
 
     // What process `me` does until it is killed.
     virtual void run_process() = 0;
@@ -90,6 +100,7 @@ class JournalFiles {
     }
     void kill(int i) {
         if (lock_owner == i) lock_owner = -1;
+        excused_early = excused_early || i == writer;
         start(i);
     }
 
@@ -107,6 +118,14 @@ class JournalFiles {
     }
     void store(int field, Word w) { store(control, field, w); }
     void store_position(int field, Position p) { store(field, static_cast<Word>(p)); }
+    long wall_clock() const { return 100000 + steps + shift; }
+    // Sync 4.
+    void note_synced() {
+        if (!times) return;
+        noted_at = steps;
+        excused_early = false;
+        if (!is(Mutant::push_keeps_no_time)) store(times, 0, static_cast<Word>(wall_clock()));
+    }
     void raise(int field, Position p) {
         if (load_position(field) < p) store_position(field, p);
     }

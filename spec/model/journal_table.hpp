@@ -43,6 +43,11 @@ enum class JournalMutant {
     no_resume,
     sync_tried_again,
     not_written_again,
+    push_never_syncs,
+    push_forgets_another,
+    push_believes_the_future,
+    push_keeps_no_time,
+    push_trims_a_gate,
 };
 
 struct JournalScenario {
@@ -50,6 +55,7 @@ struct JournalScenario {
     int first, runs;  // the seeds first, first + 1, ...
     bool kills, power, sync_errors;
     bool large;
+    bool pushes = false;  // no writer holds the slot, and there is no helper
 };
 const JournalScenario journal_scenarios[] = {
     {"kills", 1, 300, true, false, false, false},
@@ -59,6 +65,9 @@ const JournalScenario journal_scenarios[] = {
     {"kills and power: 8700", 8700, 100, true, true, false, false},
     {"kills and power: 11100", 11100, 100, true, true, false, false},
     {"failed syncs", 1, 600, true, true, true, false},
+    {"pushes", 1, 300, true, true, false, false, true},
+    {"pushes, failed syncs", 1, 300, true, true, true, false, true},
+    {"large: pushes", 1, 10000, true, true, true, true, true},
     {"large: kills and power", 1, 20000, true, true, false, true},
     {"large: failed syncs", 1, 20000, true, true, true, true},
 };

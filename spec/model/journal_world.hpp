@@ -58,6 +58,7 @@ class Truth {
     std::string why;
     std::vector<int> words;                            // of each message that was ever begun
     std::map<Position, int> committed;                 // position and message of all that was committed and not cut
+    std::map<Position, long> pushed_at;                // steps
     Position acknowledged = unit;                      // what a sync that returned has covered
     std::vector<std::pair<Position, int>> handed_out;  // positions that a reader keeps outside
 

@@ -13,6 +13,7 @@ class JournalWriter : public JournalFiles {
     void help() {
         while (load(boot_id) != boot) continue;
         for (;; yield()) {
+            if (scenario.pushes) continue;
             const Position here = segment_of(load_position(published));
             const Position next = std::max(load_position(ready), here);
             if (next <= here + segment_words && (!full || at(next))) prepare(next, 0, false);
@@ -26,6 +27,7 @@ class JournalWriter : public JournalFiles {
     Word count = 0, crc = 0;  // of the messages; since the last check
     int since = 0;
     bool lost = false;  // the slot: a sync has failed
+    Position last = 0;  // the last message
 
     bool is_ready(Position p) { return at(p) && load_position(ready) >= segment_of(p) + segment_words; }
     void announce(Position p) {
@@ -35,7 +37,11 @@ class JournalWriter : public JournalFiles {
     void publish(int type, int words) {
         File* file = at(end);
         const Position p = end;
-        if (type == message) truth.committed[p] = static_cast<int>(truth.words.size()) - 1;
+        if (type == message) {
+            truth.committed[p] = static_cast<int>(truth.words.size()) - 1;
+            if (scenario.pushes) truth.pushed_at[p] = steps;
+            last = p;
+        }
         store(file, p % segment_words, head(type, words));
         store_position(published, p + align(words));
         if (type == check_type)
@@ -89,6 +95,7 @@ class JournalWriter : public JournalFiles {
         if (load(failed) && !is(Mutant::sync_tried_again)) return false;
         raise(synced, to);
         truth.acknowledged = std::max(truth.acknowledged, to + unit);
+        note_synced();
         return true;
     }
     void sync_all() {
@@ -96,16 +103,23 @@ class JournalWriter : public JournalFiles {
             if (full && !at(end)) return truth.check(false, "J7", "a sync finds no room for its check");
         make_durable();
     }
+    // Takes the slot.
+    void take() {
+        lock();
+        lost = false;
+        const bool foreign = load(boot_id) != boot;
+        if (foreign)
+            recover();
+        else
+            resume();
+        if (foreign && scenario.pushes && !lost && !truth.broken)  // J9 counts on it
+            truth.acknowledged = std::max(truth.acknowledged, position(synced));
+        if (load(failed) && !lost && !truth.broken) write_again();
+        unlock();
+    }
     void write() {
         while (true) {
-            lock();
-            lost = false;
-            if (load(boot_id) != boot)
-                recover();
-            else
-                resume();
-            if (load(failed) && !lost && !truth.broken) write_again();
-            unlock();
+            take();
             if (lost) continue;  // the next writer
             if (!truth.broken) compare_all();
             while (!lost) {
@@ -122,6 +136,48 @@ class JournalWriter : public JournalFiles {
             }
         }
     }
+    // Pushes (5): each takes the slot, appends, does what a helper would do, and gives the slot back.
+    void push_on() {
+        while (true) {
+            take();
+            if (lost || truth.broken) continue;
+            if (random.one_in(4)) compare_all();
+            if (!quiet) push(2 + one_of(11));
+            for (std::uint64_t i = random.below(quiet ? 20 : 60); i--;) yield();
+        }
+    }
+    bool append_prepared(int words) {
+        if (append(words)) return true;
+        const Position next = segment_of(end + segment_words - 1);
+        return (!full || at(next)) && prepare(next, 0, false) && append(words);
+    }
+    void push(int words) {
+        if (!append_prepared(words)) {
+            if (!full) return;  // a sync of the next segment has failed
+            trim_once(retained);
+            if (!append_prepared(words)) return;
+        }
+        const bool first = last % segment_words == unit;
+        const bool behind = segment_of(load_position(checked)) > segment_of(load_position(synced));
+        const long now = steps;
+        const long since = wall_clock() - static_cast<long>((*times)[0]);
+        const bool future = since < 0 && !is(Mutant::push_believes_the_future);
+        const bool time = every && (future || since >= every);
+        if (!is(Mutant::push_never_syncs) && ((behind && (first || !is(Mutant::push_forgets_another))) || time)) {
+            if (!behind) truth.check(excused_early || now - noted_at >= every, "J9", "a push syncs before that is due");
+            sync_all();
+        }
+        if (lost) return;
+        // The clock counts from n after it was set.
+        for (const auto& [p, id] : truth.committed) {
+            const bool long_ago = every && now - set_at >= every && truth.pushed_at[p] < now - every;
+            truth.check(p < truth.acknowledged || !(long_ago || segment_of(p) < segment_of(last)), "J9",
+                        "a push returns, and what was pushed long before is not durable");
+        }
+        if (first) trim_once(retained);
+    }
+    virtual void trim_once(bool by_size) = 0;
+
     // Resume after a kill (3.4).
     void resume() {
         const Position p = load_position(published);
@@ -172,6 +228,7 @@ class JournalWriter : public JournalFiles {
             if (at(p) && !sync(at(p))) return fail();
         raise(synced, to);
         truth.acknowledged = std::max(truth.acknowledged, to + unit);
+        note_synced();
         store(failed, 0);
     }
 

@@ -93,8 +93,9 @@ class Journal {
                              bool skip_damaged = false) {
         return JournalConsumer(std::make_unique<detail::JournalConsumerCore>(state_, name, start, skip_damaged));
     }
-    /// Appends one message, and takes the writer's slot for that only. Returns its position. Throws Busy if a writer
-    /// made from this object is open.
+    /// Appends one message, and takes the writer's slot for that only. Returns its position. If no process has a
+    /// helper, it syncs when a sync is due, and trims by the options when it has entered another segment. Throws Busy
+    /// if a writer made from this object is open; IoError if that sync fails: the message is appended.
     std::int64_t push(Bytes message, std::int32_t type, std::chrono::nanoseconds timeout = forever) {
         state_->check_open();
         if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 or more");
@@ -104,8 +105,7 @@ class Journal {
         state_->check_writable();
         state_->check_no_own_writer();
         detail::JournalWriterCore writer(state_, nullptr, false, 0, timeout);
-        const std::int64_t position =
-            writer.append(message.data(), message.size(), type, detail::JournalWriterCore::now);
+        const std::int64_t position = writer.push(message.data(), message.size(), type);
         writer.close_synced(false);
         return position;
     }

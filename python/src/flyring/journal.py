@@ -323,10 +323,11 @@ class Journal(Closing):
 
     def push(self, data: Bytes | MessageFlyweight, type: int | None = None, *, timeout: float | None = None) -> int:
         """Appends one message, for which it takes the writer's slot; waits up to ``timeout`` seconds (None: no
-        limit) until that is free. Returns the message's position.
+        limit) until that is free. Returns the message's position. If no process has a helper, it syncs when a sync is
+        due, and trims by the options when it has entered another segment.
 
         Raises BusyError while this object has a writer open, for which the push would wait; NoFreeSlotError at the
-        time-out; and the errors of ``writer`` and ``append``.
+        time-out; and the errors of ``writer`` and ``append``. IoError also if that sync fails: the message is appended.
         """
         self._check_open()
         if type is not None and (not isinstance(type, int) or not 1 <= type < 2**31):
@@ -337,7 +338,7 @@ class Journal(Closing):
             raise BusyError(None, own_writer=True, what="journal")
         writer = JournalWriter(self, None, patience, False, 1)
         try:
-            return writer.append(data) if type is None else writer.append(data, type)
+            return writer._push(data, type)
         finally:
             writer.close(sync=False)
 

@@ -94,6 +94,10 @@ class JournalFiles:
         return self.word(layout.JOURNAL_CONTROL_SYNCED)
 
     @property
+    def synced_at(self) -> int:
+        return max(0, self.word(layout.JOURNAL_CONTROL_SYNCED_AT))
+
+    @property
     def trimmed(self) -> int:
         return self.word(layout.JOURNAL_CONTROL_TRIMMED)
 

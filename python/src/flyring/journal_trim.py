@@ -80,7 +80,7 @@ def size_limit(files: JournalFiles, most: int) -> int:
 
 
 def trim_by_policy(files: JournalFiles, lock: File) -> int:
-    """What the helper removes by the journal's options. Returns how many bytes became free."""
+    """What the helper, or a push, removes by the journal's options. Returns how many bytes became free."""
     policy, freed = files.policy, 0
     if policy.max_age:
         freed += trim(files, lock, age_limit(files, files.identity.wall_clock() - policy.max_age), False)

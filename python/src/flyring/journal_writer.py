@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Self
 from . import _core, layout
 from ._core import File, Memory, register_waker
 from .closing import Closing
-from .errors import CorruptJournalError, IoError, NoSuchChannelError
-from .journal_file import CONTROL, SLOT, SLOT_LOCK, JournalFiles, no_free_writer
+from .errors import CorruptJournalError, FlyringError, IoError, NoSpaceError, NoSuchChannelError
+from .journal_file import CONTROL, HELPER_LOCK, SLOT, SLOT_LOCK, JournalFiles, no_free_writer
 from .journal_helper import Helper
 from .journal_recover import Progress, recover
 from .journal_resume import JournalRecovery, Ready, prove_from, resume
 from .journal_segment import map_segment, prepare
 from .journal_sync import make_durable, note_failed, write_again
+from .journal_trim import trim_by_policy
 from .slots import change_slot
-from .system import control_lock, failed, new_lock
+from .system import control_lock, failed, is_locked, new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._core import Bytes, MessageFlyweight
     from .journal import Journal
 
 RETRY = 0.001  # s: between two tries to take the slot
@@ -65,7 +67,6 @@ class JournalWriter(_core.JournalWriter, Closing):
                 ready = begin(files, journal._progress)
                 epoch = occupy(files, name)
             files.wake_readers()
-            checked_at = files.identity.wall_clock()
             self = super().__new__(
                 cls,
                 files.memory,
@@ -79,7 +80,7 @@ class JournalWriter(_core.JournalWriter, Closing):
                 ready.since,
                 ready.crc,
                 layout.TYPE_RAW if files.header.schema_length else 1,
-                checked_at,
+                files.synced_at,
                 files.identity.now or 0,
                 files.wakes,
             )
@@ -146,6 +147,52 @@ class JournalWriter(_core.JournalWriter, Closing):
             if helper is not None:
                 helper.stop()
             self._shut()
+
+    def _push(self, data: Bytes | MessageFlyweight, type: int | None) -> int:
+        """Appends one message, and does what a helper would do, if no process has the helper lock (spec/journal.md 5).
+        Returns the message's position. IoError if its sync fails: the message is appended."""
+        files = self._files
+
+        def append() -> int:
+            return self.append(data) if type is None else self.append(data, type)
+
+        try:
+            position = append()  # 1
+        except NoSpaceError:
+            if self._has_helper() or not self._trim():
+                raise
+            position = append()
+        syncs, trims = self._sync_is_due(), position % files.size == layout.JOURNAL_CHECK_SIZE
+        if (syncs or trims) and not self._has_helper():
+            if syncs:
+                self.sync()  # 2
+            if trims:
+                self._trim()  # 3
+        return position
+
+    def _has_helper(self) -> bool:
+        """Whether a process has the helper lock. If that cannot be found out, this push helps: two may at once."""
+        try:
+            return is_locked(self._files.file, HELPER_LOCK, self._files.path)
+        except FlyringError:
+            return False
+
+    def _sync_is_due(self) -> bool:
+        """Whether a push has to make a sync that a helper would make."""
+        files = self._files
+        every, checked = files.policy.sync_every, files.word(layout.JOURNAL_CONTROL_CHECKED)
+        if every == layout.JOURNAL_SYNC_EACH:
+            return False  # the append has synced
+        if files.segment_of(checked) > files.segment_of(files.synced):
+            return True
+        return every > 0 and not 0 <= files.identity.wall_clock() - files.synced_at < every
+
+    def _trim(self) -> int:
+        """Trims by the options. If that fails, nothing is lost: the next push that enters a segment tries again."""
+        try:
+            return trim_by_policy(self._files, self._lock)
+        except FlyringError:
+            return 0
 
     def _sync_now(self) -> None:
         try:

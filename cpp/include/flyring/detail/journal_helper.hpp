@@ -194,23 +194,10 @@ class JournalHelper {
     }
 
     void trim() {
-        const std::int64_t age = load_relaxed(file().max_age());
-        const std::int64_t size = load_relaxed(file().max_size());
         const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (age > 0 && now >= next_look_) {
-            next_look_ = now + 1'000'000'000;
-            const std::int64_t since = wall_clock(file().environment) - age;
-            (void)trim_journal(file(), description_, TrimLimits(file()).older_than(since), false);
-        }
-        if (size > 0 && wrapping_subtract(load_relaxed(file().ready()), load_relaxed(file().trimmed())) > size) {
-            (void)trim_journal(file(), description_, TrimLimits(file()).beyond(size), false);
-        }
-        if (load_relaxed(file().trim_consumed()) == 1 && has_consumer(file())) {
-            const std::int64_t lowest = lowest_gate(file(), layout::MAX_POSITION);
-            if (file().header.segment_of(lowest) > load_relaxed(file().trimmed())) {
-                (void)trim_journal(file(), description_, lowest, true);
-            }
-        }
+        const bool by_age = load_relaxed(file().max_age()) > 0 && now >= next_look_;
+        if (by_age) next_look_ = now + 1'000'000'000;
+        (void)trim_by_options(file(), description_, by_age);
     }
 
     void sleep(std::int64_t segment) noexcept {

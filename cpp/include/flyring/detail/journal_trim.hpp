@@ -136,4 +136,26 @@ inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description
     return unlink_trimmed(file, x);
 }
 
+/// Trims by the options of the file (8). `by_age`: also by max_age, which reads the folder. Returns the bytes that
+/// became free.
+inline std::uint64_t trim_by_options(const JournalFile& file, const Fd& description, bool by_age) {
+    std::uint64_t freed = 0;
+    const std::int64_t age = load_relaxed(file.max_age());
+    if (by_age && age > 0) {
+        const std::int64_t since = wall_clock(file.environment) - age;
+        freed += trim_journal(file, description, TrimLimits(file).older_than(since), false);
+    }
+    const std::int64_t size = load_relaxed(file.max_size());
+    if (size > 0 && wrapping_subtract(load_relaxed(file.ready()), load_relaxed(file.trimmed())) > size) {
+        freed += trim_journal(file, description, TrimLimits(file).beyond(size), false);
+    }
+    if (load_relaxed(file.trim_consumed()) == 1 && has_consumer(file)) {
+        const std::int64_t lowest = lowest_gate(file, layout::MAX_POSITION);
+        if (file.header.segment_of(lowest) > load_relaxed(file.trimmed())) {
+            freed += trim_journal(file, description, lowest, true);
+        }
+    }
+    return freed;
+}
+
 }  // namespace flyring::detail

@@ -124,6 +124,28 @@ class JournalWriterCore final : public JournalMember {
         return position;
     }
 
+    /// A push (5): an append, and what a helper would do. Returns the record's position. Throws IoError if its sync
+    /// fails: the message is appended.
+    std::int64_t push(const std::byte* payload, std::size_t length, std::int32_t type) {
+        std::int64_t position = 0;
+        try {
+            position = append(payload, length, type, now);  // 1
+        } catch (const NoSpace&) {
+            if (!makes_room()) throw;
+            position = append(payload, length, type, now);
+        }
+        if (!exchange_use(idle, in_use)) return position;  // another thread closes the journal
+        const InUse guard(*this);
+        if (!open()) return position;
+        const bool syncs = sync_is_due();
+        const bool trims = file_.header.in_segment(position) == journal_check_length;
+        if ((!syncs && !trims) || has_helper()) return position;
+        if (!usable()) throw_unusable();
+        if (syncs) sync_in_use();  // 2
+        if (trims) trim();         // 3
+        return position;
+    }
+
     /// Opens a claim, and returns its payload.
     std::byte* claim(std::size_t length, std::int32_t type) {
         if (FLYRING_UNLIKELY(use() != idle || !usable() || type < 1 || length > max_payload_)) refuse(length, type);
@@ -406,6 +428,42 @@ class JournalWriterCore final : public JournalMember {
         }
     }
 
+    // Of a push.
+
+    /// Whether a process has the helper lock. If that cannot be found out, this push helps: two may do so at once.
+    bool has_helper() const noexcept {
+        try {
+            return byte_is_locked(file_.fd, file_.helper_lock(), file_.control);
+        } catch (const std::exception&) {
+            return false;
+        }
+    }
+    /// Whether a trim has made room on a full disk.
+    bool makes_room() noexcept {
+        if (!exchange_use(idle, in_use)) return false;
+        const InUse guard(*this);
+        return usable() && !has_helper() && trim() != 0;
+    }
+    /// Whether a sync is due that a helper would make (5).
+    bool sync_is_due() const noexcept {
+        const std::int64_t every = file_.valid_sync_every();
+        if (every == layout::JOURNAL_SYNC_EACH) return false;  // the append has synced
+        const std::int64_t checked = load_relaxed(file_.checked());
+        if (file_.header.segment_of(checked) > file_.header.segment_of(load_acquire(file_.synced()))) return true;
+        if (every == layout::JOURNAL_SYNC_NEVER) return false;
+        const std::int64_t time = wall_clock(file_.environment);
+        return time < synced_at() || time - synced_at() >= every;
+    }
+    std::int64_t synced_at() const noexcept { return std::max<std::int64_t>(load_relaxed(file_.synced_at()), 0); }
+    /// Trims by the options. If that fails, nothing is lost: the next push that enters a segment tries again.
+    std::uint64_t trim() noexcept {
+        try {
+            return trim_by_options(file_, lock_.description(), true);
+        } catch (const std::exception&) {
+            return 0;
+        }
+    }
+
     void sync_in_use() {
         if (span_ != end_) {  // 1
             if (file_.header.in_segment(end_) == 0 && segment_position_ != end_) enter(end_, map_ready(end_));
@@ -447,7 +505,7 @@ class JournalWriterCore final : public JournalMember {
     std::uint32_t crc_ = 0;
     std::int32_t claim_type_ = 0;
     std::int32_t raw_type_ = 1;
-    std::int64_t checked_at_ = 0;  // the time of the last check, for sync_every
+    std::int64_t checked_at_ = 0;  // of the last check, or `synced_at`: for sync_every
     std::int64_t segment_position_ = -1;
     Mapping segment_;
     JournalSyncer syncer_;
@@ -506,6 +564,7 @@ inline void JournalWriterCore::begin(const WriterStart& start) {
     crc_ = start.crc;
     largest_ = start.time;
     recovery_ = start.recovery;
+    checked_at_ = synced_at();
     if (header.in_segment(end_) != 0) {
         make_ready(file_, header.segment_of(end_));
         enter(header.segment_of(end_),

@@ -45,6 +45,8 @@ final class ChannelFile implements AutoCloseable {
 
     /** For tests: what a sync of a file with this path returns; null: the system is asked. */
     static volatile ToIntFunction<String> syncs;
+    /** For tests: with what an allocation of a file fails, a negated error number; 0, or null: the system is asked. */
+    static volatile ToIntFunction<String> allocations;
 
     /** Maps a range of the file. */
     interface Mapper {
@@ -185,7 +187,9 @@ final class ChannelFile implements AutoCloseable {
             throw new NoSpaceException(length, limit, path + " needs " + length + " bytes; this process may write files"
                 + " of " + limit + " (ulimit -f). Choose smaller dimensions, or raise that limit.");
         }
-        int result = typeAndFree[1] < length ? -Linux.ENOSPC : Sys.allocate(fd, length);
+        final ToIntFunction<String> other = allocations;
+        int result = typeAndFree[1] < length ? -Linux.ENOSPC : other == null ? 0 : other.applyAsInt(path);
+        result = result == 0 ? Sys.allocate(fd, length) : result;
         if (result == -Linux.ENOSPC || result == -Linux.EDQUOT || result == -Linux.EFBIG) {
             throw new NoSpaceException(length, typeAndFree[1], path + " needs " + length + " bytes, the file system"
                 + " has " + typeAndFree[1] + " free (" + Linux.text(-result) + "). Choose smaller dimensions, or"

@@ -444,7 +444,8 @@ public final class Journal implements AutoCloseable {
     }
 
     /**
-     * Appends one message: takes the writer's slot, and gives it back.
+     * Appends one message: takes the writer's slot, and gives it back. If no process has a helper, it syncs when a sync
+     * is due, and trims by the options when it has entered another segment.
      *
      * @param source the buffer that holds the message.
      * @param offset index of the message's first byte in the source.
@@ -454,6 +455,7 @@ public final class Journal implements AutoCloseable {
      * @return the position where its record begins.
      * @throws BusyException if this journal object has a writer open: use that one.
      * @throws NoFreeSlotException if the slot was not free in time.
+     * @throws IoException if that sync fails: the message is appended.
      * @throws FlyringException as an append of a {@link JournalWriter} does.
      */
     public long push(DirectBuffer source, int offset, int length, int type, Duration timeout) {
@@ -517,7 +519,7 @@ public final class Journal implements AutoCloseable {
             pushAppender.own(pushSeat.epoch());
             file.data().wakeAll();
         }
-        return pushAppender.append(source, offset, length, type, false, 0);
+        return new JournalPush(file, pushAppender).append(source, offset, length, type);
     }
 
     /** Throws if the slot could only be free after this process has closed its writer. */

@@ -14,6 +14,8 @@ final class JournalAppender {
     static final int MAX_AHEAD = 16;
     private static final long GONE = -1;
     private static final int PIECE = 4096;
+    /** In ns: longer than any interval, and no difference of two times overflows by it. */
+    private static final long LONG_AGO = Long.MAX_VALUE / 2;
     private static final long UNSIGNED = 0xffff_ffffL;
     private static final int EPOCH_AT = Layout.JOURNAL_CONTROL_SLOT + Layout.PUBLISHER_SLOT_EPOCH;
     private static final long HEADER_AND_ROUNDING = JournalRecord.HEADER + JournalFile.ALIGNMENT - 1;
@@ -55,7 +57,7 @@ final class JournalAppender {
     private long fastEnd;
     /** When the end reaches this position, a piece of the CRC or a check is due. */
     private long nextDue;
-    /** Of {@link System#nanoTime}, when the last check was made. */
+    /** Of {@link System#nanoTime}, when the last check was made, or the last sync: for an interval of syncs. */
     private long checkedAt;
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch = GONE;
@@ -92,7 +94,6 @@ final class JournalAppender {
         spanStart = tail.spanStart();
         crcEnd = spanStart;
         claimed = end;
-        checkedAt = System.nanoTime();
         failure = null;
         crc.reset();
         addUnchecked(tail);
@@ -130,6 +131,7 @@ final class JournalAppender {
             claimed = end;
             control.putLongRelease(Layout.JOURNAL_CONTROL_CLAIMED, end);
         }
+        checkedAt = System.nanoTime() - Math.min(file.sinceSync(), LONG_AGO);
         expectedEpoch = epoch;
         setShortcuts();
     }

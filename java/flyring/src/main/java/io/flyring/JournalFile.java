@@ -164,6 +164,13 @@ final class JournalFile implements AutoCloseable {
         return every >= Layout.JOURNAL_SYNC_EACH ? every : Layout.JOURNAL_SYNC_NEVER;
     }
 
+    /** Ns since {@code synced_at} by the wall clock; the longest time if that lies in the future. */
+    long sinceSync() {
+        final long at = Math.max(0, word(Layout.JOURNAL_CONTROL_SYNCED_AT));
+        final long now = identity.now();
+        return now < at ? Long.MAX_VALUE : now - at;
+    }
+
     /** {@code max_age} or {@code max_size}; 0: no limit. */
     long limit(int at) {
         return Math.max(0, word(at));

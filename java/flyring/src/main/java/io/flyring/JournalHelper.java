@@ -189,19 +189,11 @@ final class JournalHelper implements Runnable {
     }
 
     private void trimDue() {
-        final long age = file.limit(Layout.JOURNAL_CONTROL_MAX_AGE);
-        final long size = file.limit(Layout.JOURNAL_CONTROL_MAX_SIZE);
-        final JournalTrim trim = new JournalTrim(file);
         final long now = System.nanoTime();
-        if (age > 0 && now - nextLook >= 0) {
+        final boolean age = file.limit(Layout.JOURNAL_CONTROL_MAX_AGE) > 0 && now - nextLook >= 0;
+        if (age) {
             nextLook = now + LOOK_NANOS;
-            trim.before(file.identity.now() - age, false);
         }
-        if (size > 0 && file.ready() - file.trimmed() > size) {
-            trim.size(size, false);
-        }
-        if (file.trimsConsumed()) {
-            trim.consumed();
-        }
+        new JournalTrim(file).byOptions(age);
     }
 }

@@ -13,6 +13,24 @@ final class JournalTrim {
         this.segmentBytes = Layout.HEADER_LENGTH + file.segmentSize;
     }
 
+    /**
+     * Removes what the options say (8). Returns the bytes that became free.
+     *
+     * @param age whether {@code max_age} counts, too: that reads the folder.
+     */
+    long byOptions(boolean age) {
+        final long oldest = file.limit(Layout.JOURNAL_CONTROL_MAX_AGE);
+        final long most = file.limit(Layout.JOURNAL_CONTROL_MAX_SIZE);
+        long freed = 0;
+        if (age && oldest > 0) {
+            freed += before(file.identity.now() - oldest, false);
+        }
+        if (most > 0 && file.ready() - file.trimmed() > most) {
+            freed += size(most, false);
+        }
+        return file.trimsConsumed() ? freed + consumed() : freed;
+    }
+
     /** Removes what all consumers have consumed; nothing without a consumer. Returns the bytes that became free. */
     long consumed() {
         for (int slot = 0; slot < file.header.consumers; slot++) {

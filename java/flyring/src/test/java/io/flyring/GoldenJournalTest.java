@@ -137,6 +137,8 @@ class GoldenJournalTest {
         if (create.has("max_age")) {
             options.maxAge(Duration.ofNanos(create.get("max_age").getAsLong()));
             options.maxSize(create.get("max_size").getAsLong());
+        }
+        if (create.has("trim_consumed")) {
             options.trimConsumed(create.get("trim_consumed").getAsInt() == 1);
         }
         if (create.has("schema")) {
