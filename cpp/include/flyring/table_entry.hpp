@@ -41,15 +41,20 @@ class Entry {
     }
     /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
     /// the buffer is shorter.
-    std::optional<std::size_t> get(MutableBytes buffer) {
-        std::size_t size = 0;
-        const std::int64_t version = find([&](const std::byte* at, std::size_t length) {
-            size = length;
-            detail::copy_value(buffer, at, length);
-        });
-        if (version == 0) return {};
-        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
-        return size;
+    [[gnu::always_inline]] inline std::optional<std::size_t> get(MutableBytes buffer) {
+        // As in Table::get.
+        const detail::AttachedTable& now = state_->to_read();
+        if (FLYRING_LIKELY(&now == at_)) {
+            std::size_t size = 0;
+            std::int64_t version = 0;
+            const bool read = now.reader.read_undisturbed(cell_, key_, version,
+                                                          [&](const std::byte* value, std::size_t length) {
+                                                              size = length;
+                                                              detail::copy_value(buffer, value, length);
+                                                          });
+            if (FLYRING_LIKELY(read && size <= buffer.size())) return size;
+        }
+        return search_and_copy(buffer);
     }
     /// A copy of the value with its version; empty if the key is not there.
     std::optional<Versioned> get_versioned() {
@@ -94,6 +99,17 @@ class Entry {
         key_.data = reinterpret_cast<const std::byte*>(bytes_->data());
     }
 
+    /// The same as get, with all steps.
+    [[gnu::noinline]] std::optional<std::size_t> search_and_copy(MutableBytes buffer) {
+        std::size_t size = 0;
+        const std::int64_t version = find([&](const std::byte* at, std::size_t length) {
+            size = length;
+            detail::copy_value(buffer, at, length);
+        });
+        if (version == 0) return {};
+        if (FLYRING_UNLIKELY(size > buffer.size())) throw MessageTooLarge("a value", size, buffer.size());
+        return size;
+    }
     /// Reads the cell where the key was last found; if the key is not there, searches for it. Calls take(value, length)
     /// as TableView::read_key does. Returns the key's version, or 0 if the table does not have the key.
     template <typename Take>

@@ -123,8 +123,7 @@ class TableView {
           cell_count_(file.header.cells()),
           stride_(file.header.cell_stride()),
           one_piece_(cell_count_ * stride_ <= layout::TABLE_PIECE),
-          body_offset_(file.header.body_offset()),
-          body_length_(file.header.body_length()),
+          bodies_{file.header.body_offset(), file.header.body_offset() + file.header.body_length()},
           key_bytes_(static_cast<std::int32_t>(file.header.key_bytes)),
           value_bytes_(static_cast<std::int32_t>(file.header.value_bytes)) {}
 
@@ -149,9 +148,7 @@ class TableView {
         return body_at(cell(number), version);
     }
     /// The body that a version names. Computed without a branch, because the processor cannot predict which body it is.
-    std::byte* body_at(std::byte* cell, std::int64_t version) const noexcept {
-        return cell + body_offset_ + (static_cast<std::uint64_t>(-(version & 1)) & body_length_);
-    }
+    std::byte* body_at(std::byte* cell, std::int64_t version) const noexcept { return cell + bodies_[version & 1]; }
     std::int64_t* version(std::uint64_t number) const noexcept {
         return word_at<std::int64_t>(cell(number), layout::TABLE_CELL_VERSION);
     }
@@ -231,6 +228,56 @@ class TableView {
         });
     }
 
+    /// Finds a key in the usual case: the first entry with its fingerprint leads to it, and no writer is changing its
+    /// value. Otherwise returns no_cell, and the caller searches with all steps. This path is short on purpose: the
+    /// processor overlaps the cache misses of as many finds as fit into its instruction window.
+    template <typename AnyKey, typename Take>
+    [[gnu::always_inline]] inline std::uint64_t find_undisturbed(const AnyKey& key, std::int64_t& version,
+                                                                 Take&& take) const {
+        const std::uint64_t* const entries = copy(load_acquire(this->generation()));  // find 1; pairs with rebuild 3
+        std::uint64_t at = home(key.fingerprint);
+        std::uint64_t entry = load_acquire(entries + at);  // find 2; pairs with remove 3
+        for (std::uint32_t tries = 16; entry >> 32 != key.fingerprint; --tries) {
+            if (FLYRING_UNLIKELY(entry == 0 || tries == 0)) return no_cell;
+            at = after(at);
+            entry = load_acquire(entries + at);
+        }
+        const std::uint64_t number = (entry & 0xffffffff) - 1;
+        if (FLYRING_UNLIKELY(!usable(number) || !read_undisturbed(number, key, version, take))) return no_cell;
+        return number;
+    }
+    /// Does read 1 to 4 once. Returns whether the cell holds this key, with a value that is not torn; if not, read_key
+    /// finds out what it is. take: as for read_key.
+    template <typename AnyKey, typename Take>
+    [[gnu::always_inline]] inline bool read_undisturbed(std::uint64_t number, const AnyKey& key, std::int64_t& version,
+                                                        Take&& take) const {
+        std::byte* const cell = this->cell(number);
+        // The cell's version says which body is read. Both are fetched now, at the same time as the version.
+        __builtin_prefetch(cell + bodies_[0]);
+        __builtin_prefetch(cell + bodies_[1]);
+        const std::int64_t is = load_acquire(word_at<std::int64_t>(cell, layout::TABLE_CELL_VERSION));  // read 1
+        std::byte* const body = cell + bodies_[is & 1];
+        const auto* const seq = word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ);
+        if (FLYRING_UNLIKELY(is <= 0 || load_acquire(seq) != is)) return false;  // read 2
+        const std::int32_t key_length = load_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH));
+        if (FLYRING_UNLIKELY(!key.is_at(cell + layout::TABLE_CELL_KEY, key_length))) return false;
+        const std::int32_t length = load_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH));
+        if (FLYRING_UNLIKELY(static_cast<std::uint32_t>(length) > static_cast<std::uint32_t>(value_bytes_))) {
+            return false;
+        }
+        try {
+            take(body + layout::TABLE_BODY_VALUE, static_cast<std::size_t>(length));
+        } catch (...) {
+            acquire_fence();
+            if (load_relaxed(seq) == is) throw;  // the value that it saw was not torn
+            return false;
+        }
+        acquire_fence();  // read 4; pairs with the fence of write 2
+        if (FLYRING_UNLIKELY(load_relaxed(seq) != is)) return false;
+        version = is;
+        return true;
+    }
+
     /// Finds a key (6, find). Returns its cell, or no_cell. `seen`: what was read there. `take`: as for read_key.
     template <typename AnyKey, typename Take>
     [[gnu::always_inline]] inline std::uint64_t find(const AnyKey& key, Seen& seen, Take&& take) const {
@@ -295,48 +342,6 @@ class TableView {
     }
 
   private:
-    /// Finds a key in the usual case: the first entry with its fingerprint leads to it, and no writer is changing its
-    /// value. Otherwise returns no_cell, and the caller searches with all steps. This path is short on purpose: the
-    /// processor overlaps the cache misses of as many finds as fit into its instruction window.
-    template <typename AnyKey, typename Take>
-    [[gnu::always_inline]] inline std::uint64_t find_undisturbed(const AnyKey& key, std::int64_t& version,
-                                                                 Take&& take) const {
-        const std::uint64_t* const entries = copy(load_acquire(this->generation()));  // find 1; pairs with rebuild 3
-        std::uint64_t at = home(key.fingerprint);
-        std::uint64_t entry = load_acquire(entries + at);  // find 2; pairs with remove 3
-        for (std::uint32_t tries = 16; entry >> 32 != key.fingerprint; --tries) {
-            if (FLYRING_UNLIKELY(entry == 0 || tries == 0)) return no_cell;
-            at = after(at);
-            entry = load_acquire(entries + at);
-        }
-        const std::uint64_t number = (entry & 0xffffffff) - 1;
-        if (FLYRING_UNLIKELY(!usable(number))) return no_cell;
-        std::byte* const cell = this->cell(number);
-        // The cell's version says which body is read. Both are fetched now, at the same time as the version.
-        __builtin_prefetch(cell + body_offset_);
-        __builtin_prefetch(cell + body_offset_ + body_length_);
-        const std::int64_t is = load_acquire(word_at<std::int64_t>(cell, layout::TABLE_CELL_VERSION));  // read 1
-        std::byte* const body = body_at(cell, is);
-        const auto* const seq = word_at<std::int64_t>(body, layout::TABLE_BODY_SEQ);
-        if (FLYRING_UNLIKELY(is <= 0 || load_acquire(seq) != is)) return no_cell;  // read 2
-        const std::int32_t key_length = load_relaxed(word_at<std::int32_t>(cell, layout::TABLE_CELL_KEY_LENGTH));
-        if (FLYRING_UNLIKELY(!key.is_at(cell + layout::TABLE_CELL_KEY, key_length))) return no_cell;
-        const std::int32_t length = load_relaxed(word_at<std::int32_t>(body, layout::TABLE_BODY_LENGTH));
-        if (FLYRING_UNLIKELY(static_cast<std::uint32_t>(length) > static_cast<std::uint32_t>(value_bytes_))) {
-            return no_cell;
-        }
-        try {
-            take(body + layout::TABLE_BODY_VALUE, static_cast<std::size_t>(length));
-        } catch (...) {
-            acquire_fence();
-            if (load_relaxed(seq) == is) throw;  // the value that it saw was not torn
-            return no_cell;
-        }
-        acquire_fence();  // read 4; pairs with the fence of write 2
-        if (FLYRING_UNLIKELY(load_relaxed(seq) != is)) return no_cell;
-        version = is;
-        return number;
-    }
     [[noreturn, gnu::cold, gnu::noinline]] void throw_unread(std::uint64_t number) const {
         if (owner_) {
             corrupt(number, number == no_cell ? "the index changes, although no other process can write"
@@ -382,8 +387,7 @@ class TableView {
     std::uint64_t cell_count_;
     std::uint64_t stride_;
     bool one_piece_;  // no cell can cross a multiple of 1 GiB
-    std::uint64_t body_offset_;
-    std::uint64_t body_length_;
+    std::uint64_t bodies_[2];  // their offsets in a cell
     std::int32_t key_bytes_;
     std::int32_t value_bytes_;
 };
