@@ -47,11 +47,11 @@ class Entry {
         if (FLYRING_LIKELY(&now == at_)) {
             std::size_t size = 0;
             std::int64_t version = 0;
-            const bool read = now.reader.read_undisturbed(cell_, key_, version,
-                                                          [&](const std::byte* value, std::size_t length) {
-                                                              size = length;
-                                                              detail::copy_value(buffer, value, length);
-                                                          });
+            const bool read =
+                now.reader.read_undisturbed(cell_, key_, version, [&](const std::byte* value, std::size_t length) {
+                    size = length;
+                    detail::copy_value(buffer, value, length);
+                });
             if (FLYRING_LIKELY(read && size <= buffer.size())) return size;
         }
         return search_and_copy(buffer);

@@ -98,8 +98,8 @@ template <typename Handler>
 
 /// Copies the value, or as many of its bytes as the buffer holds.
 [[gnu::always_inline]] inline void copy_value(MutableBytes buffer, const std::byte* from, std::size_t length) noexcept {
-    // A value that fills the buffer is the usual one. Its last store goes to an address that does not depend on `length`,
-    // which is still on its way from memory: the processor need not wait for it before the next loads.
+    // A value that fills the buffer is the usual one. Its last store goes to an address that does not depend on
+    // `length`, which is still on its way from memory: the processor need not wait for it before the next loads.
     if (FLYRING_LIKELY(length == buffer.size())) {
         copy_bytes(buffer.data(), from, buffer.size());
     } else {

@@ -386,7 +386,7 @@ class TableView {
     std::uint64_t entries_;
     std::uint64_t cell_count_;
     std::uint64_t stride_;
-    bool one_piece_;  // no cell can cross a multiple of 1 GiB
+    bool one_piece_;           // no cell can cross a multiple of 1 GiB
     std::uint64_t bodies_[2];  // their offsets in a cell
     std::int32_t key_bytes_;
     std::int32_t value_bytes_;
