@@ -339,7 +339,9 @@ static PyObject *recorder_resume(Recorder *self, PyObject *args)
     recorded_ring *ring = &self->rings[i];
     ring->next = next;
     ring->number = messages;
-    if (length <= MAX_NAME_LENGTH) {
+    const lossy_ring *from = self->lossy ? &lossy_rings((Lossy *)self->reader)[i] : NULL;
+    /* Above the last message, a lossy reader may have begun behind an owner record, which counts as no loss. */
+    if (length <= MAX_NAME_LENGTH && (from == NULL || (from->started && from->cursor < next))) {
         ring->before = (sender){.epoch = epoch, .ring = sender_of(self, i)->ring, .name_length = (int32_t)length};
         memcpy(ring->before.name, name, (size_t)length);
     }

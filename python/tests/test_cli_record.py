@@ -11,11 +11,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from conftest import SPEC
-from flyring import Channel, Journal, layout
+from flyring import Channel, Journal, Publisher, PublisherStats, layout
 from flyring.cli import main
 from flyring.cli.record import duration
 from flyring.cli.recording import Recorded, recorded, state_before
@@ -100,6 +101,45 @@ def test_what_the_old_owner_of_a_ring_left_keeps_its_sender() -> None:
     numbers, losses = what_is_in("day")
     assert numbers == {("quotes", "first"): list(range(40)), ("quotes", "second"): list(range(20))}
     assert losses == []
+
+
+def publish_while(condition: Callable[[], bool], publisher: Publisher, numbers: list[int]) -> int:
+    """Publishes these numbers while the condition holds. Returns how many were published."""
+    for count, number in enumerate(numbers):
+        if not condition():
+            return count
+        publish([publisher], number, 1)
+    return len(numbers)
+
+
+def test_the_sender_behind_an_owner_record_that_a_lossy_recorder_has_not_seen_is_not_known() -> None:
+    command = ("record", "quotes", "--to", "day", "--lossy", "--since-start", SEGMENT)
+
+    def state() -> PublisherStats:
+        return channel.stats().publishers[0]
+
+    with made(publishers=1, subscribers=1) as channel:
+        old, second, third = ([9 * i for i in range(n)] for n in (200, 2, 200))  # records of 64 bytes
+        with channel.publisher("first") as publisher:
+            # What an owner has announced becomes padding, up to the next owner's record. A reader may begin at the
+            # first record boundary of an eighth of the ring. Here that is the end of the next owner's record.
+            old = old[: publish_while(lambda: state().claimed != 2560 - 64, publisher, old)]
+            recorder = Command(*command)
+            until(lambda: os.path.exists(os.path.join(os.environ["FLYRING_DIR"], "day.journal", "control")))
+            until(lambda: len(what_is_in("day")[0].get(("quotes", "first"), ())) == len(old))
+            recorder.end()
+        with channel.publisher("second") as publisher:
+            publish_while(lambda: True, publisher, second)
+            assert state().published == 2560 + 2 * 64
+        with channel.publisher("third") as publisher:
+            third = third[: publish_while(lambda: state().published < 2048 + 4096, publisher, third)]
+            assert state().claimed <= 2560 + 4096 - 8  # so 2560 is the oldest place at which a reader may begin
+        recorder = Command(*command)
+        until(lambda: len(what_is_in("day")[0].get(("quotes", "third"), ())) == len(third))
+        recorder.end()
+    numbers, losses = what_is_in("day")
+    assert losses == []
+    assert numbers == {("quotes", "first"): old, ("quotes", ""): second, ("quotes", "third"): third}
 
 
 def test_what_is_in_the_journal_above_the_gate_is_not_written_again() -> None:
