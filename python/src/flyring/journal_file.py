@@ -286,7 +286,10 @@ def locked_folder(path: str, make: bool) -> Iterator[File]:
                 raise NotAChannelError(path, "it is not a folder") from error
             raise failed("open", error, path) from error
         try:
-            fcntl.flock(folder.fileno(), fcntl.LOCK_EX)
+            try:
+                fcntl.flock(folder.fileno(), fcntl.LOCK_EX)
+            except OSError as error:
+                raise failed("flock", error, path) from error
             if has_its_name(folder, path):
                 yield folder
                 return
@@ -297,11 +300,13 @@ def locked_folder(path: str, make: bool) -> Iterator[File]:
 
 
 def has_its_name(folder: File, path: str) -> bool:
-    """Whether the folder was not removed before it was locked."""
+    """Whether the folder was not removed before it was locked. IoError."""
     try:
         return os.path.samestat(os.fstat(folder.fileno()), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise failed("stat", error, path) from error
 
 
 @contextlib.contextmanager
