@@ -191,7 +191,7 @@ def test_a_busy_reader_ends_when_its_time_is_over(channel: tuple[Process, Proces
 
 def test_a_busy_reader_of_a_journal_ends_when_its_time_is_over(peer: Callable[[], Process]) -> None:
     a, stream = peer(), STREAM | {"count": 40}
-    a.call("create", journal="j", name="j")
+    a.call("create", journal="j", name="j", segment_size=65536)
     a.call("writer", journal="j", writer="w")
     a.call("append_stream", writer="w", **stream)
     a.call("reader", journal="j", reader="r")
