@@ -120,8 +120,8 @@ class Table {
     // Always inlined: a returned std::optional is stored in two parts and loaded as one. The processor cannot
     // forward the two stores to that load, so it waits.
     [[gnu::always_inline]] inline std::optional<std::size_t> get(const Key& key, MutableBytes buffer) const {
-        // The usual case has variables of its own. Those of the other case have addresses that a call gets, so they are
-        // kept in memory, also where no call is made: that takes half as long again.
+        // The slow path passes addresses of its variables to calls, so the compiler keeps these in memory. The usual
+        // case has its own, which stay in registers.
         if (FLYRING_LIKELY(key.is_integer())) {
             const detail::AttachedTable& at = state_->to_read();
             const detail::HashedWord hashed = detail::hashed_integer(at.file.header, key);

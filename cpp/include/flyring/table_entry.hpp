@@ -42,7 +42,7 @@ class Entry {
     /// Copies the value into a buffer and returns its length; empty if the key is not there. Throws MessageTooLarge if
     /// the buffer is shorter.
     [[gnu::always_inline]] inline std::optional<std::size_t> get(MutableBytes buffer) {
-        // As in Table::get.
+        // The usual case has variables of its own, as in Table::get.
         const detail::AttachedTable& now = state_->to_read();
         if (FLYRING_LIKELY(&now == at_)) {
             std::size_t size = 0;

@@ -505,7 +505,7 @@ class JournalWriterCore final : public JournalMember {
     std::uint32_t crc_ = 0;
     std::int32_t claim_type_ = 0;
     std::int32_t raw_type_ = 1;
-    std::int64_t checked_at_ = 0;  // of the last check, or `synced_at`: for sync_every
+    std::int64_t checked_at_ = 0;  // when the last check was made; before the first one, `synced_at`
     std::int64_t segment_position_ = -1;
     Mapping segment_;
     JournalSyncer syncer_;
