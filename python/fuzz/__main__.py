@@ -52,7 +52,7 @@ INPUTS = {"channel": inputs, "table": table_inputs, "journal": journal_inputs}
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python python/fuzz", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=0, help="stop after so many inputs")
-    parser.add_argument("--seconds", type=float, default=0, help="stop after so many seconds")
+    parser.add_argument("--seconds", type=float, default=0, help="stop after so many seconds, or later: see is_late")
     parser.add_argument("--seed", type=int, default=1, help="of the first batch; the same seed gives the same inputs")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--keep", type=Path, default=Path(), help="the folder for an input that fails")
@@ -82,9 +82,9 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
     working: dict[int, int] = {}  # pid -> number of the batch
     while True:
         enough = bool(options.runs and runs + BATCH * len(working) >= options.runs)
-        late = bool(options.seconds and time.monotonic() - begun >= options.seconds)
+        late = bool(options.seconds) and is_late(time.monotonic() - begun, options, touched)
         while not (enough or late or failed) and len(working) < options.jobs:
-            until = begun + options.seconds if options.seconds else None
+            until = max(begun + options.seconds, time.monotonic() + 1) if options.seconds else None
             working[start(folder, number, until, options.kind)] = number
             number += 1
             enough = bool(options.runs and runs + BATCH * len(working) >= options.runs)
@@ -99,7 +99,7 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
             for name, count in read_counts(folder / f"{batch}.txt").items():
                 touched[name] += count
                 runs += count if name == "inputs" else 0
-    missing = [name for name in NEEDED[options.kind] if not touched[name]] if not failed else []
+    missing = not_reached(options.kind, touched) if not failed else []
     if missing:
         print(f"FAILED: {runs} inputs never reached {missing}")
     seconds = time.monotonic() - begun
@@ -107,6 +107,15 @@ def campaign(folder: Path, options: argparse.Namespace) -> int:
     bad = failed or bool(missing)
     print(f"{runs} passed, {int(bad)} failed")
     return int(bad)
+
+
+def is_late(seconds: float, options: argparse.Namespace, touched: Counter[str]) -> bool:
+    """Whether the time is up. A slow machine gets four times as much if something was not reached yet."""
+    return seconds >= options.seconds * (4 if not_reached(options.kind, touched) else 1)
+
+
+def not_reached(kind: str, touched: Counter[str]) -> list[str]:
+    return [name for name in NEEDED[kind] if not touched[name]]
 
 
 def start(folder: Path, number: int, until: float | None, kind: str) -> int:

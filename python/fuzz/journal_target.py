@@ -86,7 +86,10 @@ def drain(journal: Journal, start: Any, **options: Any) -> None:
 
     with journal.reader(start, **options) as reader:
         for _ in range(POLLS):
-            if reader.take() is None and reader.poll(look) == 0:
+            taken = reader.take()
+            if taken is not None:
+                look(taken)
+            if reader.poll(look, 10) == 0 and taken is None:
                 break
         TOUCHED["journal-cut"] += reader.cuts
         TOUCHED["journal-lost"] += reader.lost != 0

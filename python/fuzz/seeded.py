@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows that the fuzzer finds reads and writes outside of the mapping. It must fail on each core with a planted
-mistake: one does not check the length of a subscriber's record, others that of a dead worker's job or of a value of a
-table, or the cell on top of the stack of a table. ``python python/fuzz/seeded.py``; a C compiler is needed."""
+mistake: one does not check the length of a subscriber's record, others that of a dead worker's job, of a value of a
+table or of a journal's record, or the cell on top of the stack of a table. ``python python/fuzz/seeded.py``; a C
+compiler is needed."""
 
 from __future__ import annotations
 
@@ -31,6 +32,12 @@ MISTAKES = (
         "length >= 0 && length <= map->value_bytes)) {",
         "length >= 0)) {",
     ),  # table.md 6, read 3
+    (
+        "journal",
+        "journal_read.c",
+        "UNLIKELY(!journal_is_sound(self->size, offset, length, type))",
+        "false",
+    ),  # journal.md 6
     ("table", "table_change.c", "top > fresh || fresh > map->cells || !cell_is_usable(map, top - 1)", "false"),  # 10
 )
 SECONDS = 60
@@ -49,9 +56,10 @@ def finds(kind: str, name: str, check: str, mistake: str) -> bool:
         command = [sys.executable, str(Path(__file__).parent), "--seconds", str(SECONDS), "--keep", folder]
         command += ["--kind", kind]
         done = subprocess.run(
-            command, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=4 * SECONDS
+            command, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, timeout=5 * SECONDS
         )
-    found = done.returncode == 1 and "ended with SIGSEGV" in done.stdout
+    died = "ended with SIGSEGV" in done.stdout or "SystemError: Negative size" in done.stderr
+    found = done.returncode == 1 and died
     if not found:
         print(f"FAILED: the over-read in {name} was not found: status {done.returncode}")
         print(f"{done.stdout[-2000:]}{done.stderr[-2000:]}")
