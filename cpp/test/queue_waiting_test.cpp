@@ -413,6 +413,48 @@ TEST_F(QueueWaiting, a_wait_set_has_workers) {
     EXPECT_EQ(code_of([&] { other.take(); }), "slot-lost");
 }
 
+TEST(RoomRest, is_a_quarter_of_the_time_in_which_the_workers_empty_the_ring) {
+    flyring::detail::RoomRest rest;
+    std::int64_t now = 5'000'000'000, end = 0;
+    const auto begins = [&](std::int64_t later, std::int64_t bytes) {
+        return rest.begin(now += later, end += bytes, 65536);
+    };
+    EXPECT_EQ(begins(0, 65536), 0);                // the first wait
+    EXPECT_EQ(begins(50'000, 640), 0);             // too soon to measure
+    EXPECT_EQ(begins(150'000, 640), 1'000'000);    // 10 ms for the ring: the longest rest
+    EXPECT_EQ(begins(1'000'000, 32768), 500'000);  // 2 ms for the ring
+    EXPECT_EQ(begins(50'000, 65536), 500'000);     // too soon to measure: as before
+    EXPECT_EQ(begins(1'000'000, 32768), 0);        // 0.7 ms for the ring: workers would empty it
+    EXPECT_EQ(begins(10'000'001, 640), 0);         // too long ago
+    EXPECT_EQ(begins(10'000'000, 0), 0);           // nothing was published
+    EXPECT_EQ(begins(10'000'000, 640), 1'000'000);
+}
+
+TEST_F(QueueWaiting, a_producer_rests_while_jobs_take_long) {
+    Channel channel = Channel::create("c", queue(1, 1, 65536));
+    Publisher publisher = channel.publisher();
+    constexpr int jobs = 8000;
+    std::thread worker([&] {
+        Worker worker = channel.worker();
+        for (int done = 0; done < jobs;) {
+            done += worker.poll(
+                [](Job&) {
+                    const auto end = clock_type::now() + 20us;
+                    while (clock_type::now() < end) {
+                    }
+                },
+                1, long_enough);
+        }
+    });
+    const std::int64_t start = flyring::detail::clock_ns(CLOCK_MONOTONIC);
+    const std::int64_t before = flyring::detail::clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int sent = 0; sent < jobs; ++sent) publisher.send(bytes("a job"), long_enough);
+    const std::int64_t worked = flyring::detail::clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+    const std::int64_t took = flyring::detail::clock_ns(CLOCK_MONOTONIC) - start;
+    worker.join();
+    EXPECT_LT(worked, took / 4);  // without rests it spins all the time
+}
+
 TEST_F(QueueWaiting, many_workers_and_producers_lose_no_wake) {
     Channel channel = Channel::create("c", queue(2, 4));
     constexpr int each = 3000;

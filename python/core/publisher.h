@@ -31,6 +31,7 @@ typedef struct {
     bool closed, forked;
     int wait;
     int64_t spin; /* how long it spins before it sleeps, in ns */
+    int64_t measured, from, rest; /* of a queue: room_rest in reserve.c */
     notifier *notifier; /* of send_async, or NULL */
     int32_t slot;
     int32_t default_type; /* of raw bytes: 1; on a channel with a schema a type that no SBE message has */

@@ -6,6 +6,10 @@
 #include "worker.h"
 
 #define RETIRE_AFTER_NS 1000000 /* held back for so long: look for dead readers (6.2, 4) */
+#define SHORTEST_NS 100000 /* between two measurements of a rest */
+#define LONGEST_NS 10000000
+#define LEAST_REST_NS 200000 /* a timer may be late by half of it */
+#define MOST_REST_NS 1000000
 #define LOOK_AFTER_NS 1000000 /* between two checks whether the channel was replaced (6.2, 0) */
 
 /* Whether the publisher can be used */
@@ -187,12 +191,33 @@ static bool would_wait_for_itself(Publisher *self, int64_t needed)
     return true;
 }
 
+/* How long a wait for room that begins now rests first, in ns (queue.md 4). Where jobs take long, each job that is done
+   would end the producer's wait, and it would publish one message, find no room, and wait again. */
+static int64_t room_rest(Publisher *self, int64_t now)
+{
+    int64_t time = now - self->measured;
+    if (time < SHORTEST_NS) /* too short to measure */
+        return self->rest;
+    int64_t bytes = self->writer.ring.end - self->from;
+    self->measured = now;
+    self->from = self->writer.ring.end;
+    self->rest = 0;
+    if (time <= LONGEST_NS && bytes > 0) {
+        /* The ring was full at both times. So workers made room for as many bytes as were published. */
+        int64_t quarter = time * (self->shape.capacity / 4) / bytes;
+        self->rest = quarter < LEAST_REST_NS ? 0 : quarter < MOST_REST_NS ? quarter : MOST_REST_NS;
+    }
+    return self->rest;
+}
+
 int publisher_wait_for_room(Publisher *self, wait_state *state, bool *waiting, int64_t timeout)
 {
     if (timeout == WAIT_NOT)
         return 0;
     if (!*waiting) {
         wait_begin(state, self->wait, self->spin, timeout);
+        if (self->shape.queue)
+            wait_rest(state, room_rest(self, state->began));
         *waiting = true;
     }
     if (would_wait_for_itself(self, self->writer.ring.end + self->writer.wanted - self->writer.ring.lag))

@@ -59,8 +59,15 @@ void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout)
     state->began = now_ns();
     state->deadline = timeout == WAIT_UNLIMITED ? WAIT_UNLIMITED : state->began + timeout;
     state->spin = strategy == WAIT_BLOCK ? spin : SPIN_WITH_GIL_NS;
+    state->rest = 0;
     state->sleep = SHORTEST_SLEEP_NS;
     state->spun = state->slept = state->asleep = false;
+}
+
+void wait_rest(wait_state *state, int64_t time)
+{
+    if (state->strategy == WAIT_BLOCK && time > state->spin)
+        state->rest = time;
 }
 
 static int64_t earlier(int64_t one, int64_t other)
@@ -143,7 +150,15 @@ int wait_some(wait_state *state, const wait_target *target)
            */
         return PyErr_Occurred() ? -1 : -2;
     }
-    if (!state->spun) {
+    if (!state->spun && state->rest > 0) {
+        state->spun = true;
+        Py_BEGIN_ALLOW_THREADS
+        rest_once(target, earlier(state->began + state->rest, state->deadline));
+        found = target->ready(target->context);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    } else if (!state->spun) {
         state->spun = true;
         int64_t end = state->began + earlier(state->spin, SPIN_WITH_GIL_NS);
         found = state->spin > 0 ? spin_until(earlier(end, state->deadline), target) : target->ready(target->context);

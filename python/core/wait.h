@@ -20,12 +20,15 @@ typedef struct {
     int strategy;
     int64_t began, deadline; /* by now_ns; deadline: or WAIT_UNLIMITED */
     int64_t spin; /* ns, of WAIT_BLOCK: before it sleeps */
+    int64_t rest; /* ns, of WAIT_BLOCK: its first sleep, which no other process ends; 0: none */
     int64_t sleep; /* ns of the next sleep of WAIT_BACKOFF */
     bool spun, slept;
     bool asleep; /* it has slept since the caller cleared this, so a waker may have counted on it */
 } wait_state;
 
 void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout);
+/* Let a wait that has just begun rest first, for at most `time` ns, unless it spins for longer. */
+void wait_rest(wait_state *state, int64_t time);
 /* Wait until the target is ready or the deadline has passed, but at most 100 ms. Returns 1 ready; 0 not ready: call
    again after the periodic checks; -1 an exception: a signal's handler raised; -2 the deadline has passed. */
 int wait_some(wait_state *state, const wait_target *target);

@@ -130,6 +130,13 @@ void sleep_once(const wait_target *target, int64_t deadline, int64_t cap)
     sleep_while(target->words.sequence, sequence, target->mask, until);
 }
 
+void rest_once(const wait_target *target, int64_t until)
+{
+    uint32_t sequence = atomic_load_explicit(WORD(target->words.sequence), memory_order_acquire); /* sleep 1 */
+    if (!target->ready(target->context)) /* sleep 4 */
+        sleep_while(target->words.sequence, sequence, target->mask, until);
+}
+
 bool publisher_wakes(const geometry *shape, const uint8_t *base, int32_t ring)
 {
     const uint8_t *slot = base + publisher_slot_offset(shape, ring);

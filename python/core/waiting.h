@@ -116,6 +116,8 @@ bool announce_sleep(const wait_target *target);
 void sleep_while(const uint8_t *sequence, uint32_t value, uint32_t mask, int64_t until);
 /* One round of a sleep (sleep 1 to 6), at most until the deadline (by now_ns). */
 void sleep_once(const wait_target *target, int64_t deadline, int64_t cap);
+/* Sleep until a time by now_ns, unless the target is ready. No bit is set, so the other side wakes no process. */
+void rest_once(const wait_target *target, int64_t until);
 
 /* Whether the owner of a ring, if it has one, wakes readers. */
 bool publisher_wakes(const geometry *shape, const uint8_t *base, int32_t ring);

@@ -49,7 +49,7 @@ def sleeping(channel: Channel, call: Callable[[], Any]) -> Waits:
 
 def prompt(waits: Waits, began: float) -> Any:
     result = waits.end()
-    assert waits.ended - began < SOON, "nobody woke it"
+    assert waits.ended - began < SOON, "no process woke it"
     return result
 
 
@@ -497,3 +497,24 @@ def test_many_workers_and_producers_lose_no_wake() -> None:
     assert len(done) == 2 * each
     late = [waited for waited in done if waited > 0.05]  # half of the cap: the worker was not woken
     assert len(late) < each / 20  # some are late on a busy machine
+
+
+def test_a_producer_rests_while_jobs_take_long() -> None:
+    jobs = 3000
+    with queue(capacity=65536) as channel:
+
+        def work() -> None:
+            with channel.worker() as worker:
+                done = 0
+                while done < jobs:
+                    done += worker.poll(lambda job: time.sleep(50e-6), 1, timeout=10)
+
+        publisher = channel.publisher()
+        worker = threading.Thread(target=work)
+        worker.start()
+        began, before = time.monotonic(), time.thread_time()
+        for _ in range(jobs):
+            publisher.send(b"a job", timeout=10)
+        worked, took = time.thread_time() - before, time.monotonic() - began
+        worker.join()
+    assert worked < took / 8, f"{worked:.3f} of {took:.3f} s"  # without rests, each job wakes it

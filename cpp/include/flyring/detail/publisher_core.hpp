@@ -248,7 +248,14 @@ class PublisherCore final : public Member {
               wait_((core.take_for_wait(rest), core), rest),
               turns_(core, timeout, core.spin_, true, core.state_->file.is_queue() ? core.writer_.ring.capacity() : 0) {
         }
-        /// In a queue: the wait ends with Busy if only the calling thread itself could make room.
+        /// Of a queue: the wait may begin with a rest, and it ends with Busy if only the calling thread itself could
+        /// make room.
+        void for_room(Nanoseconds timeout) noexcept {
+            unless_busy(timeout);
+            if (looks_for_own_) {
+                turns_.rest(core_.room_rest_.begin(turns_.start(), core_.writer_.end, core_.writer_.ring.capacity()));
+            }
+        }
         void unless_busy(Nanoseconds timeout) noexcept {
             looks_for_own_ = core_.state_->file.is_queue() && timeout.count() > 0;
         }
@@ -297,6 +304,7 @@ class PublisherCore final : public Member {
     std::size_t claim_length_ = 0;  // bytes of payload
     bool publisher_ended_ = false;  // the open claim owns this object
     Nanoseconds spin_ = default_spin;
+    RoomRest room_rest_;
     std::int64_t max_lag_ = 0;
     std::shared_ptr<ChannelState> state_;
     std::string name_;
@@ -497,7 +505,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
     const std::int64_t position = offer(payload, length, type);
     if (FLYRING_LIKELY(position != layout::BACK_PRESSURED)) return position;
     RoomWait wait(*this, timeout);
-    wait.unless_busy(timeout);
+    wait.for_room(timeout);
     while (wait.turn()) {
         if (!writer_.reserve(length)) continue;
         publish_reserved(payload, length, type);
@@ -513,7 +521,7 @@ inline std::int64_t PublisherCore::send(const std::byte* payload, std::size_t le
 template <typename Type>
 std::byte* PublisherCore::claim_waiting(std::size_t length, Type type, Nanoseconds timeout) {
     RoomWait wait(*this, timeout);
-    wait.unless_busy(timeout);
+    wait.for_room(timeout);
     while (wait.turn()) {
         if (!writer_.reserve(length)) continue;
         writer_.announce(static_cast<std::int64_t>(writer_.end_of(length)));
@@ -533,7 +541,7 @@ inline std::size_t PublisherCore::send_batch(span<const Bytes> messages, std::in
     }
     if (taken == messages.size()) return taken;
     RoomWait wait(*this, timeout);
-    wait.unless_busy(timeout);
+    wait.for_room(timeout);
     while (taken < messages.size() && wait.turn()) publish_batches(messages, type, taken);
     return taken;
 }

@@ -80,6 +80,36 @@ bool spin_until(std::int64_t time, bool yields, std::int64_t stood_back, Ready&&
     return false;
 }
 
+/// How long a queue's producer rests before it looks for room (spec/queue.md 4). Where jobs take long, each job that is
+/// done would end the producer's wait, and it would publish one message, find no room, and wait again.
+class RoomRest {
+  public:
+    /// A wait for room begins. `end`: of what was published; `capacity`: bytes of the ring. Returns ns; 0: no rest.
+    std::int64_t begin(std::int64_t now, std::int64_t end, std::int64_t capacity) noexcept {
+        const std::int64_t time = now - since_;
+        if (time < shortest) return rest_;  // too short to measure
+        const std::int64_t bytes = end - from_;
+        since_ = now;
+        from_ = end;
+        rest_ = 0;
+        if (time <= longest && bytes > 0) {
+            // The ring was full at both times. So workers made room for as many bytes as were published.
+            const std::int64_t quarter = time * (capacity / 4) / bytes;
+            if (quarter >= least) rest_ = std::min(quarter, short_cap);
+        }
+        return rest_;
+    }
+
+  private:
+    static constexpr std::int64_t shortest = 100'000;   // ns
+    static constexpr std::int64_t longest = 10'000'000;  // ns
+    static constexpr std::int64_t least = 200'000;       // ns: a timer may be late by half of it
+
+    std::int64_t since_ = 0;  // the time at the last measurement
+    std::int64_t from_ = 0;   // the end then
+    std::int64_t rest_ = 0;
+};
+
 /// The turns of one wait. After each turn the caller tries its verb again.
 class Turns {
   public:
@@ -94,8 +124,14 @@ class Turns {
           deadline_(later(start_, timeout.count())),
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
 
-    /// One turn: spins while spin time is left, then sleeps once. Returns whether the caller should try its verb again.
-    /// After the deadline, it returns true at most once more, and only if `ready()`.
+    std::int64_t start() const noexcept { return start_; }
+    /// The first turn is a sleep of at most this time, in ns, which no reader ends; unless the wait spins for longer.
+    void rest(std::int64_t time) noexcept {
+        if (later(start_, time) > spin_end_) rest_ = time;
+    }
+
+    /// One turn: rests; or spins while spin time is left, then sleeps once. Returns whether the caller should try its
+    /// verb again. After the deadline, it returns true at most once more, and only if `ready()`.
     template <typename Ready>
     bool next(Ready&& ready) {
         if (over_) return false;
@@ -103,7 +139,11 @@ class Turns {
         const auto look = [&] { return ready() || load_relaxed(file.successor()) != successor_; };
         std::int64_t now = clock_ns(CLOCK_MONOTONIC);
         bool again = false;
-        if (now < spin_end_) {
+        if (rest_ > 0) {
+            const std::int64_t end = std::min(deadline_, later(now, std::exchange(rest_, 0)));
+            sleep_once(member_.words(), member_.mask(), false, end, look, [] { return short_cap; });
+            again = true;
+        } else if (now < spin_end_) {
             const std::int64_t end = std::min(spin_end_, later(now, spin_turn));
             again = spin_until(end, yields_, stood_back_, look) || end < spin_end_;
             if (!again) now = clock_ns(CLOCK_MONOTONIC);
@@ -132,7 +172,8 @@ class Turns {
     std::int64_t start_;
     std::int64_t deadline_;
     std::int64_t spin_end_;
-    bool over_ = false;  // the deadline has passed
+    std::int64_t rest_ = 0;  // ns
+    bool over_ = false;      // the deadline has passed
     bool slept_ = false;
 };
 

@@ -88,13 +88,23 @@ public final class Publisher extends RingWriter implements AutoCloseable {
         }
 
         @Override
+        long published() {
+            return end;
+        }
+
+        @Override
+        boolean flushes() {
+            return awaitedSlot >= 0;
+        }
+
+        @Override
         Lock lock() {
             return seat.lock();
         }
 
         @Override
         BusyException busy() {
-            return room.busy(Publisher.this, awaitedSlot >= 0);
+            return room.busy(Publisher.this, flushes());
         }
 
         @Override

@@ -11,6 +11,7 @@ abstract class RoomWait extends Waiting {
 
     private final Channel channel;
     private final int subscribers;
+    private final RoomRest rest = new RoomRest();
 
     RoomWait(Channel channel, int ring) {
         super(channel.slots().room(), true, WaitingWords.bit(ring), "room");
@@ -20,6 +21,12 @@ abstract class RoomWait extends Waiting {
     }
 
     abstract long gate(int slot);
+
+    /** The end of what was published. */
+    abstract long published();
+
+    /** Whether it waits until everything is read. */
+    abstract boolean flushes();
 
     /** The publisher's own lock. */
     abstract Lock lock();
@@ -35,6 +42,12 @@ abstract class RoomWait extends Waiting {
                 throw error;
             }
         }
+    }
+
+    @Override
+    final long rest(long now, long timeout) {
+        final boolean rests = channel.header().isQueue() && timeout > 0 && !flushes();
+        return rests ? rest.begin(now, published(), channel.header().capacity) : 0;
     }
 
     @Override

@@ -52,6 +52,8 @@ abstract class Waiting {
     private long start;
     private long deadline;
     private long spinEnd;
+    /** How long the next round sleeps, in ns, without a wake-up by the other side; 0: it does not. */
+    private long rest;
     private Thread thread;
 
     /**
@@ -102,6 +104,11 @@ abstract class Waiting {
 
     /** Called when a wait begins; throws if the object may not wait. */
     void checkBegin(long timeout) {
+    }
+
+    /** How long a wait that begins now sleeps first, in ns, without a wake-up by the other side; 0: not at all. */
+    long rest(long now, long timeout) {
+        return 0;
     }
 
     WaitingWords words() {
@@ -180,6 +187,10 @@ abstract class Waiting {
         start = System.nanoTime();
         deadline = deadline(start, timeout);
         spinEnd = Math.min(deadline, deadline(start, spin));
+        rest = rest(start, timeout);
+        if (deadline(start, rest) <= spinEnd) {
+            rest = 0;
+        }
         thread = Thread.currentThread();
     }
 
@@ -236,9 +247,18 @@ abstract class Waiting {
         }
     }
 
-    /** Spins while the spin time lasts, then sleeps once, and looks; false if the deadline has passed. */
+    /** Rests; or spins while the spin time lasts, then sleeps once. Then looks; false if the deadline has passed. */
     private boolean round() {
         long now = System.nanoTime();
+        if (rest > 0) {
+            checkInterrupted(what);
+            rest(now);
+            if (!isTakenOver() && !isReady()) {
+                checkInterrupted(what);
+                look();
+            }
+            return true;
+        }
         if (now < spinEnd) {
             final long end = Math.min(spinEnd, now + LOOK_NANOS);
             if (spinUntil(end)) {
@@ -322,6 +342,17 @@ abstract class Waiting {
     static void putTime(Memory timespec, long until) {
         timespec.putLong(0, until / NANOS_PER_SECOND);
         timespec.putLong(Linux.TIMESPEC_NANOS, until % NANOS_PER_SECOND);
+    }
+
+    /** Sleeps for the time of the rest: sleep 1, 4 and 6 (6.16). No bit is set, so the other side wakes no process. */
+    private void rest(long now) {
+        final long time = rest;
+        rest = 0;
+        final WaitingWords pair = words();
+        final int sequence = pair.control().getIntAcquire(pair.sequence());
+        if (!isTakenOver() && !isReady()) {
+            sleep(pair, mask(), sequence, now, time);
+        }
     }
 
     /** Sleeps once: sleep 1 to 6, and naps (6.16). */

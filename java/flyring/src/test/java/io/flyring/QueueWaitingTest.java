@@ -14,8 +14,11 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -471,5 +474,36 @@ class QueueWaitingTest {
         }
         assertEquals(2 * each, done.get());
         assertTrue(late.get() < each / 20, () -> late + " jobs were late"); // some are on a busy machine
+    }
+
+    @Test
+    void aProducerRestsWhileJobsTakeLong() throws Exception {
+        final int jobs = 8000;
+        try (Channel own = Channel.create(rings.path("long.ring"), queue(1, 1).capacity(65536))) {
+            Other<Integer> worker = new Other<>(() -> {
+                Worker one = own.worker();
+                int done = 0;
+                while (done < jobs) {
+                    done += one.poll(job -> {
+                        final long end = System.nanoTime() + 20_000;
+                        while (System.nanoTime() < end) {
+                            Thread.onSpinWait();
+                        }
+                    }, 1, LONG);
+                }
+                return done;
+            });
+            Publisher producer = own.publisher();
+            ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+            final long start = System.nanoTime();
+            final long before = threads.getCurrentThreadCpuTime();
+            for (int sent = 0; sent < jobs; sent++) {
+                producer.send("a job".getBytes(StandardCharsets.US_ASCII), LONG);
+            }
+            final long worked = threads.getCurrentThreadCpuTime() - before;
+            final long took = System.nanoTime() - start;
+            assertEquals(jobs, worker.result());
+            assertTrue(worked < took / 2, worked + " of " + took + " ns"); // without rests it spins all the time
+        }
     }
 }
