@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends to a journal (spec/journal.md 3.1, 3.2). Numbers in comments are sections and steps of that page. */
+/* Appends to a journal (spec/journal.md 3.1, 3.2). Numbers in parentheses are sections of that page; "append 5" is step
+   5 of its operation append. */
 #include "arguments.h"
 #include "journal_writer.h"
 #include "sbe/sbe.h"
@@ -22,7 +23,7 @@ bool journal_explain_unusable(JournalWriter *self)
     } else if (self->claim != NULL) {
         raise_error("ViewAliveError", "(s)", "a claim of this writer is open; commit or abort it first");
     } else if (!epoch_holds(&self->epoch)) {
-        if (self->error != 0 || LOAD32_ACQUIRE(self->control + JOURNAL_CONTROL_FAILED) != 0) /* 5 */
+        if (self->error != 0 || LOAD32_ACQUIRE(self->control + JOURNAL_CONTROL_FAILED) != 0) /* a sync (5) */
             raise_error("IoError", "(siO)", "fdatasync", self->error != 0 ? self->error : EIO, self->path);
         else
             raise_error("SlotLostError", "(si)", "writer", 0);
@@ -65,7 +66,7 @@ static void sum_up(JournalWriter *self)
     self->summed = self->end;
 }
 
-/* Store `claimed`, then the fence (3). */
+/* Store `claimed`, then the fence (append 3). */
 static void store_claimed(JournalWriter *self, int64_t to)
 {
     FENCE_COMPILER(); /* the previous record's published is stored first, wherever a kill comes */
@@ -80,7 +81,7 @@ COLD void journal_announce_more(JournalWriter *self, int64_t n)
     store_claimed(self, to < most ? to : most);
 }
 
-/* Store `published` behind n bytes, and move the end (6). */
+/* Store `published` behind n bytes, and move the end (append 6). */
 static inline void advance(JournalWriter *self, int64_t n)
 {
     FENCE_COMPILER(); /* the length is stored first, wherever a kill comes */
@@ -93,7 +94,7 @@ static inline void advance(JournalWriter *self, int64_t n)
 void journal_commit(JournalWriter *self, int64_t length, int64_t n, int64_t messages, int64_t latest)
 {
     uint8_t *record = journal_record_at_end(self);
-    STORE32_RELEASE(record + RECORD_LENGTH, length); /* 5: pairs with the tail of 3.3 (acquire) */
+    STORE32_RELEASE(record + RECORD_LENGTH, length); /* append 5; pairs with the tail of 3.3 (acquire) */
     self->count = (int64_t)((uint64_t)self->count + (uint64_t)messages);
     if (latest > self->latest)
         self->latest = latest;
@@ -170,7 +171,7 @@ static Memory *prepared(JournalWriter *self, int64_t position)
     return (Memory *)made;
 }
 
-/* Go to the next segment: padding up to the segment's end, and the first check of the next one (1 and 2). */
+/* Go to the next segment: padding up to the segment's end, and the first check of the next one (append 1, 2). */
 static COLD bool enter_segment(JournalWriter *self)
 {
     int64_t next = (self->end + self->mask) & ~self->mask;
@@ -233,7 +234,7 @@ bool journal_check_now(JournalWriter *self)
     return true;
 }
 
-/* 9 */
+/* Sync, because each append does (append 9). False with an exception: what was appended stays. */
 COLD static bool sync_each(JournalWriter *self)
 {
     if (!journal_check_now(self))
@@ -247,7 +248,7 @@ COLD static bool sync_each(JournalWriter *self)
     return done != NULL;
 }
 
-/* 7 with an interval. */
+/* Make the check that an interval of syncs asks for, and wake the helper (append 7). `clock`: of now, 0: not read. */
 static COLD void check_due(JournalWriter *self, int64_t every, int64_t clock)
 {
     if (clock == 0)
@@ -265,7 +266,7 @@ bool journal_settle(JournalWriter *self, int64_t clock)
         make_check(self);
     if (UNLIKELY(every > 0))
         check_due(self, every, clock);
-    wake_if_asleep(&self->data_waker, 1); /* 8: readers do not wait for the disk */
+    wake_if_asleep(&self->data_waker, 1); /* append 8: readers do not wait for the disk */
     return LIKELY(every != JOURNAL_SYNC_EACH) || sync_each(self);
 }
 
@@ -322,7 +323,7 @@ static PyObject *append_bytes(JournalWriter *self, const void *bytes, int64_t le
         if (!copy_large(self, record + JOURNAL_RECORD_PAYLOAD, bytes, length))
             return NULL;
     } else {
-        memcpy(record + JOURNAL_RECORD_PAYLOAD, bytes, (size_t)length); /* 4 */
+        memcpy(record + JOURNAL_RECORD_PAYLOAD, bytes, (size_t)length); /* append 4 */
     }
     journal_set_head(self, time, type);
     int64_t position = self->end;

@@ -57,7 +57,7 @@ bool journal_read_cut(const uint8_t *record, int64_t position, int64_t size, jou
     cut->reached = word64(record + JOURNAL_CUT_REACHED);
     cut->reason = word32(record + JOURNAL_CUT_REASON);
     return cut->count >= 0 && cut->next > position && cut->next < MAX_POSITION &&
-           (cut->next & (size - 1)) == 0; /* 10 */
+           (cut->next & (size - 1)) == 0; /* a position above it, of a segment (10) */
 }
 
 void journal_make_check(uint8_t *record, int64_t position, const journal_check *check)
@@ -198,7 +198,7 @@ scan_result journal_scan_judge(journal_scan *self, const uint8_t *record, int64_
 scan_result journal_scan_on(journal_scan *self, journal_window *window, int64_t limit)
 {
     int64_t size = window->size;
-    int64_t longest = JOURNAL_CHECK_EVERY + size / JOURNAL_MESSAGE_DIVISOR + JOURNAL_UNIT; /* 10 */
+    int64_t longest = JOURNAL_CHECK_EVERY + size / JOURNAL_MESSAGE_DIVISOR + JOURNAL_UNIT; /* a span (10) */
     window->limit = limit;
     for (;;) {
         int64_t offset = self->at - window->segment;

@@ -18,7 +18,7 @@ typedef struct JournalWriter {
     uint8_t *data; /* the first record of the mapped segment; NULL: none is mapped */
     int64_t segment; /* its position */
     int64_t size, mask; /* Z, Z - 1 */
-    int64_t end; /* t */
+    int64_t end; /* of what is published (t) */
     int64_t claimed; /* as stored */
     int64_t count; /* messages before t */
     int64_t latest; /* the largest time */
@@ -26,7 +26,7 @@ typedef struct JournalWriter {
     int64_t summed; /* the bytes since the last check and before this position are in crc */
     uint32_t crc;
     int32_t default_type; /* of raw bytes */
-    int64_t checked_at; /* when the last check was made, in ns since 1970 */
+    int64_t checked_at; /* when the last check was made, in ns since 1970; before the first one, `synced_at` */
     waker data_waker, work_waker;
     Claim *claim; /* the open one, borrowed */
     int32_t claim_type;
@@ -86,8 +86,8 @@ static inline void journal_set_head(JournalWriter *self, int64_t time, int32_t t
 void journal_commit(JournalWriter *self, int64_t length, int64_t n, int64_t messages, int64_t latest);
 /* Publish the claimed record of this length as padding (3.1): it wakes no reader, and no sync is due by it. */
 void journal_abort(JournalWriter *self, int64_t length);
-/* What follows an append (7 to 9). `clock`: of now, 0: not read. False with an exception: it was appended, but the sync
-   failed. */
+/* Do what follows a commit (append 7 to 9). `clock`: of now, 0: not read. False with an exception: it was appended, but
+   the sync failed. */
 bool journal_settle(JournalWriter *self, int64_t clock);
 /* The wall clock in ns since 1970. */
 int64_t journal_clock(const JournalWriter *self);
@@ -101,7 +101,7 @@ PyObject *journal_append_many(JournalWriter *self, PyObject *const *args, Py_ssi
 /* journal_claim.c */
 
 PyObject *journal_claim(JournalWriter *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-/* Commit or abort the open claim. Returns where its record begins, or NULL with an exception. No export may be alive. */
+/* Commit or abort the open claim. Returns its record's position, or NULL with an exception. No export may be alive. */
 PyObject *journal_close_claim(JournalWriter *self, bool commit);
 /* Abort the open claim. Raises no exception. */
 void journal_drop_claim(JournalWriter *self);

@@ -66,7 +66,7 @@ static void store_words(uint8_t *to, const uint8_t *from, int64_t length)
 static int64_t rebuild_at(const table_map *map)
 {
     int64_t rebuild = WORD64(TABLE_CONTROL_REBUILD);
-    return rebuild >= 0 && rebuild <= 2 * map->entries + 1 ? rebuild : 0; /* 10 */
+    return rebuild >= 0 && rebuild <= 2 * map->entries + 1 ? rebuild : 0; /* a wrong word counts as 0 (10) */
 }
 
 /* Which copy of the index is current. */
@@ -444,7 +444,7 @@ static change_result finish_intent(table_change *change, uint64_t intent)
     int64_t cell = entry_cell(map, intent), fresh = WORD32(TABLE_CONTROL_FRESH);
     int64_t size = WORD64(TABLE_CONTROL_INTENT_SIZE);
     if (cell < 0)
-        return CHANGE_DONE; /* 10: counts as 0 */
+        return CHANGE_DONE; /* a wrong word counts as 0 (10) */
     if (is_live(map, cell)) {
         SET64(TABLE_CONTROL_SIZE, size);
         return CHANGE_DONE;

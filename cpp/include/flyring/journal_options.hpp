@@ -26,12 +26,13 @@ enum class JournalContent : std::int32_t {
 /// When what was appended is made durable (spec/journal.md 5).
 class JournalSync {
   public:
-    /// When the writer has left a segment, by the helper. A power loss may take what came since the last such sync.
+    /// When the writer has left a segment, by the helper or a push. A power loss may take what came since the last such
+    /// sync.
     static constexpr JournalSync never() noexcept { return JournalSync(layout::JOURNAL_SYNC_NEVER); }
     /// Before each append returns.
     static constexpr JournalSync each() noexcept { return JournalSync(layout::JOURNAL_SYNC_EACH); }
-    /// The helper syncs at this interval, while the writer appends: a writer that stops appending calls sync itself.
-    /// 1 ms to 1 h; create and change throw InvalidArgument for another time.
+    /// The helper, or a push, syncs at this interval, while there are appends: a writer that stops appending calls sync
+    /// itself. 1 ms to 1 h; create and change throw InvalidArgument for another time.
     static constexpr JournalSync every(std::chrono::nanoseconds time) noexcept { return JournalSync(time.count()); }
 
     /// The word in the file: 0 never, -1 each, else ns.
@@ -75,7 +76,7 @@ struct JournalOptions {
     /// The oldest segments beyond this many bytes are removed, whatever consumers need. Default, and 0: no limit.
     std::optional<std::uint64_t> max_size{};
     /// Segments that all consumers have consumed are removed. Default: false. These three are carried out by the helper
-    /// of a writer.
+    /// of a writer, and without one by a push.
     std::optional<bool> trim_consumed{};
     /// UTF-8 text, at most 16 MiB.
     std::string schema{};

@@ -99,7 +99,7 @@ class Entry {
         key_.data = reinterpret_cast<const std::byte*>(bytes_->data());
     }
 
-    /// The same as get, with all steps.
+    /// The same as get, with all steps of a read and a find.
     [[gnu::noinline]] std::optional<std::size_t> search_and_copy(MutableBytes buffer) {
         std::size_t size = 0;
         const std::int64_t version = find([&](const std::byte* at, std::size_t length) {

@@ -45,7 +45,7 @@ class JournalConsumer(JournalReader):
     A message is consumed when its handler has returned or raised, or when ``take`` or ``pop`` has returned it. The
     gate, the position of the first message that was not consumed, is stored at the end of each poll, and within a poll
     after each 64 KiB. If the process is killed, the next owner of the name gets again what was consumed since the last
-    store; after a power loss, what was consumed since the last ``sync``. Otherwise it is a JournalReader.
+    store. After a power loss it gets again what was consumed since the last ``sync``. Otherwise it is a JournalReader.
 
     A journal with one consumer is a queue on the disk: ``Journal.push`` appends, ``pop`` takes the oldest message.
     """

@@ -55,7 +55,7 @@ class JournalFiles:
 
     @property
     def size(self) -> int:
-        """Z."""
+        """The bytes of positions of a segment (Z)."""
         return self.header.segment_size
 
     @property
@@ -76,7 +76,7 @@ class JournalFiles:
         return self.memory.load64(CONTROL + offset)
 
     def store(self, offset: int, value: int) -> None:
-        """Release."""
+        """Stores a word of the control section, release."""
         self.memory.store64(CONTROL + offset, value)
 
     def grow(self, offset: int, value: int) -> None:

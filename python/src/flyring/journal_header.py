@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 JOURNAL_MAGIC = bytes.fromhex(layout.JOURNAL_MAGIC_HEX)
 Sync = Literal["never", "each"] | float
-"""When what was appended is made durable: "never" (by the helper, when the writer has left a segment), "each" (before
-an append returns), or an interval in seconds, 0.001 to 3600 (by the helper, while the writer appends)."""
+"""When what was appended is made durable. "never": when the writer has left a segment, by the helper or a push. "each":
+before an append returns. A number: an interval in seconds, 0.001 to 3600, by the helper or a push, while there are
+appends."""
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 1_000_000, 3600 * 1_000_000_000
 
 
@@ -44,7 +45,7 @@ class JournalOptions(TypedDict, total=False):
     """The oldest segments beyond this many bytes are removed, whatever consumers need; 0: no limit (0)."""
     trim_consumed: bool
     """Segments that all consumers have consumed are removed (False). This and the two limits above are carried out by
-    the helper of a writer."""
+    the helper of a writer, and without one by a push."""
     schema: str | Schema
     """The schema of the messages: text in UTF-8, or a ``flyring.sbe.Schema``, which also gives the id and version
     (none)."""

@@ -34,7 +34,7 @@ class Helper:
         self._files, self._ahead, self._failed = files, ahead, failed
         self._pid = os.getpid()
         self._stopped = False
-        self._segment = -1  # that of the last sync
+        self._segment = -1  # the writer's at the last sync without an interval
         self._next_look = 0.0  # when it looks for segments that are too old
         self._mapped: dict[int, Memory] = {}
         self._guard = threading.Lock()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recovery of a journal after a power loss, or after a sync that failed (spec/journal.md 7)."""
+"""The recovery of a journal after a power loss, or after a sync that failed (spec/journal.md 7). "recover 3" is step 3
+of the operation recover there."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ Progress = Callable[[int, int], object]
 
 @dataclass
 class Walked:
-    """A walk from a durable check over what follows, as long as each check is right (1)."""
+    """A walk from a durable check over what follows, as long as each check is right (recover 1)."""
 
     start: int
     end: int = 0
-    """c: behind the last right check, or at a cut that leads nowhere."""
+    """Behind the last right check, or at a cut that leads nowhere (c)."""
     count: int = 0
     time: int = 0
     reached: int = 0
@@ -143,14 +144,14 @@ def recover(files: JournalFiles, progress: Progress | None, reason: int = layout
     goes_on = max(highest_whole(files) + files.size, end) if there else end  # h
     if goes_on > layout.MAX_POSITION - 2 * files.size:
         raise CorruptJournalError(files.path, end, "its position nears 2^62")
-    prepare(files, goes_on, JournalWalk.make_check(goes_on, count, walked.time), locked=True)  # 2
+    prepare(files, goes_on, JournalWalk.make_check(goes_on, count, walked.time), locked=True)  # recover 2
     failed_before = files.failed
     if failed_before:
         write_again(files, max(files.synced, files.trimmed), end)
-    mend_gates(files, end, goes_on, count, reason)  # 3
+    mend_gates(files, end, goes_on, count, reason)  # recover 3
     files.sync_control()
     if end < goes_on:
-        write_cut(files, end, count, goes_on, walked.reached, reason)  # 4
+        write_cut(files, end, count, goes_on, walked.reached, reason)  # recover 4
     for position in walked.passed:
         file = open_segment(files, position, writable=True)
         if file is not None:
@@ -158,13 +159,13 @@ def recover(files: JournalFiles, progress: Progress | None, reason: int = layout
                 sync_segment(files, file)
             finally:
                 file.close()
-    for position in files.positions():  # 5
+    for position in files.positions():  # recover 5
         stray = position > files.segment_of(walked.start) and position not in walked.passed and position != goes_on
         if stray or position + files.size <= files.trimmed:
             remove_segment(files, position)
     sync_names(files)
     end_of_first = goes_on + layout.JOURNAL_CHECK_SIZE
-    for offset, value in (  # 6
+    for offset, value in (  # recover 6
         (layout.JOURNAL_CONTROL_SYNCED, goes_on),
         (layout.JOURNAL_CONTROL_CHECKED, goes_on),
         (layout.JOURNAL_CONTROL_READY, goes_on + files.size),
@@ -174,7 +175,7 @@ def recover(files: JournalFiles, progress: Progress | None, reason: int = layout
     ):
         files.store(offset, value)
     files.memory.store32(CONTROL + layout.JOURNAL_CONTROL_FAILED, 0)
-    files.sync_control()  # 7
+    files.sync_control()  # recover 7
     files.memory.write(CONTROL + layout.JOURNAL_CONTROL_BOOT_ID, files.this_boot())
     recovery = JournalRecovery(end, goes_on, count, max(walked.reached, end), reason)
     return Ready(end_of_first, count, walked.time, recovery=recovery)
@@ -199,8 +200,9 @@ def write_cut(files: JournalFiles, position: int, count: int, next_: int, reache
 
 
 def mend_gates(files: JournalFiles, end: int, goes_on: int, count: int, reason: int) -> None:
-    """A consumer behind the end had confirmed what is gone. The others are counted again, because a pair may be older
-    than its gate. After a failed sync a consumer may be at work: it follows the cut by itself."""
+    """A consumer whose gate lies behind the end had confirmed what is gone: it goes on at ``goes_on``. For the others,
+    the messages before the gate are counted again, because a pair may be older than its gate. After a failed sync a
+    consumer may be at work: it follows the cut by itself."""
     for gate in kept_gates(files):
         if reason == layout.JOURNAL_CUT_FAILED_SYNC and is_locked(files.file, lock_of(files, gate.slot), files.path):
             continue

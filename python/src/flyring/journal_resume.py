@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the next owner of the writer's slot does in the same boot (spec/journal.md 3.4, 5)."""
+"""What the next owner of the writer's slot does in the same boot (spec/journal.md 3.4, 5). "resume 2" is step 2 of the
+operation resume there."""
 
 from __future__ import annotations
 
@@ -62,8 +63,8 @@ def resume(files: JournalFiles) -> Ready:
 
 
 def zero_claimed(files: JournalFiles, published: int, claimed: int) -> int:
-    """Finds the end of what was committed, and zeroes what the dead writer claimed behind it (2 and 3). Returns the
-    end."""
+    """Finds the end of what was committed, and zeroes what the dead writer claimed behind it (resume 2 and 3). Returns
+    the end."""
     segment = files.segment_of(published)
     file = open_segment(files, segment)
     if file is None:
@@ -90,7 +91,8 @@ def zero_claimed(files: JournalFiles, published: int, claimed: int) -> int:
 
 
 def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
-    """Walks from a check to the end: count, crc, largest time; ``checked`` becomes each check met (4)."""
+    """Walks from a check to the end: finds count, crc and largest time, and stores each check that it meets in
+    ``checked`` (resume 4)."""
     walk = JournalWalk(files.size)
     try:
         use(files, walk, files.segment_of(start))
@@ -117,7 +119,8 @@ def walk_to_end(files: JournalFiles, start: int, end: int) -> Ready:
 
 
 def go_on(files: JournalFiles, walk: JournalWalk) -> int:
-    """The same at a segment's end, behind which the next segment begins with a check."""
+    """Goes on in the next segment, whose first record is the check that ends the span (resume 4). Returns RIGHT if that
+    is right, else what was found. OSError."""
     segment = walk.at
     file = open_segment(files, segment)
     if file is None:

@@ -157,7 +157,7 @@ class JournalWriter(_core.JournalWriter, Closing):
             return self.append(data) if type is None else self.append(data, type)
 
         try:
-            position = append()  # 1
+            position = append()  # push 1
         except NoSpaceError:
             if self._has_helper() or not self._trim():
                 raise
@@ -165,13 +165,14 @@ class JournalWriter(_core.JournalWriter, Closing):
         syncs, trims = self._sync_is_due(), position % files.size == layout.JOURNAL_CHECK_SIZE
         if (syncs or trims) and not self._has_helper():
             if syncs:
-                self.sync()  # 2
+                self.sync()  # push 2
             if trims:
-                self._trim()  # 3
+                self._trim()  # push 3
         return position
 
     def _has_helper(self) -> bool:
-        """Whether a process has the helper lock. If that cannot be found out, this push helps: two may at once."""
+        """Whether a process has the helper lock. If that cannot be found out, this push helps: it does no harm if two
+        processes help at once."""
         try:
             return is_locked(self._files.file, HELPER_LOCK, self._files.path)
         except FlyringError:

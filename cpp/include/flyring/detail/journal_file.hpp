@@ -90,7 +90,7 @@ inline void check_journal_file_system(const Fd& fd, const std::string& path, boo
     check_file_system(fd, path, any, Purpose::write);
 }
 
-/// One of the two words beside a consumer's gate: how many messages lie before a position, and how many of them this
+/// One of the two pairs beside a consumer's gate: how many messages lie before a position, and how many of them this
 /// consumer lost.
 struct JournalPair {
     std::int64_t position = -1;

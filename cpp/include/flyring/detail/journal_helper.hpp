@@ -30,7 +30,8 @@ class JournalHandOver {
         Mapping mapping;
     };
 
-    /// The segment at `position`, if the helper has mapped it; otherwise position is -1. Those below it are done.
+    /// The segment at `position`, if the helper has mapped it; otherwise its position is -1. Retires the segments below
+    /// it, which the writer does not need any more.
     Segment take(std::int64_t position) {
         const std::lock_guard<std::mutex> guard(mutex_);
         Segment taken;

@@ -283,7 +283,7 @@ class JournalReaderCore : public JournalMember {
     }
     /// Nothing is at the cursor in the mapped segment. True: look again.
     bool nothing_here() {
-        // Rarely: a load of `published` takes its line from the writer.
+        // Only one of many such looks loads `published`: a load takes its cache line from the writer.
         if (++empty_looks_ % looks_to_publish != 0) return false;
         const std::int64_t published = load_acquire(file_.published());
         seen_published_ = published;
@@ -405,14 +405,15 @@ class JournalReaderCore : public JournalMember {
         }
         return look_for_cut() || damaged(records_end);
     }
-    /// In another boot: whether it is no damage that a span is not whole.
+    /// In another boot: whether the span lies behind `synced`. It was not durable then, so it is no damage if it is not
+    /// whole.
     bool unproven() const { return span_ > end_of_reading(file_, true); }
 
     /// Where nothing is, although something should be: what was trimmed, or what a recovery has cut off. True: the
     /// cursor is behind it.
     bool look_for_cut() {
         const std::int64_t trimmed = beginning(file_);  // loaded after the segment was not found
-        // At `trimmed`: the span that ended there is gone, and nothing of it is missing.
+        // A cursor at `trimmed` lies behind the span that ended there: it is gone, and no message of it is missing.
         if (cursor_ < trimmed || (cursor_ == trimmed && span_ < trimmed)) return skip_trimmed();
         if (file_.is_unlinked()) throw NoSuchChannel(file_.path);
         const JournalHeader& header = file_.header;

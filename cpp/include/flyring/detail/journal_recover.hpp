@@ -16,7 +16,8 @@
 #include "flyring/errors.hpp"
 
 // What the next writer does before it goes on: after a kill (spec/journal.md 3.4), after a sync that failed (5), and
-// after a power loss (7). All under the writer's lock.
+// after a power loss (7). All under the writer's lock. Numbers in parentheses are sections of spec/journal.md;
+// 'resume 2' is step 2 of its operation resume.
 
 namespace flyring {
 
@@ -87,7 +88,7 @@ class JournalMend {
         const std::int64_t p = load_acquire(file_.published());
         const std::int64_t q = load_relaxed(file_.claimed());
         const std::int64_t x = load_acquire(file_.checked());
-        if (!is_journal_position(p)) file_.corrupt(p, "published is no position");  // 1
+        if (!is_journal_position(p)) file_.corrupt(p, "published is no position");  // resume 1
         if (!is_journal_position(q) || q < p || q > header_.segment_of(p) + header_.size() ||
             q - p > header_.longest() + static_cast<std::int64_t>(layout::JOURNAL_ANNOUNCE_AHEAD) + journal_unit) {
             file_.corrupt(p, "claimed does not fit published");
@@ -102,7 +103,7 @@ class JournalMend {
             const ssize_t got = read_at(fd, bytes.data(), bytes.size(), offset);
             if (got < 0) throw_errno("pread", file_.segment_path(header_.segment_of(p)));
             if (got != q - p) file_.corrupt(p, "its segment ends before claimed");
-            while (r < q) {  // 2
+            while (r < q) {  // resume 2
                 const RecordHead head = read_head(bytes.data() + (r - p));
                 if (head.length == 0) break;
                 if (!head.is_sound(header_, r) || r + head.size() > q) {
@@ -111,14 +112,14 @@ class JournalMend {
                 r += head.size();
             }
             std::fill(bytes.begin(), bytes.end(), std::byte{0});
-            if (r < q) write_at(file_, fd, r, bytes.data(), static_cast<std::size_t>(q - r));  // 3
+            if (r < q) write_at(file_, fd, r, bytes.data(), static_cast<std::size_t>(q - r));  // resume 3
         }
         store_release(file_.published(), r);
         store_release(file_.claimed(), r);
         return walk(x, r);
     }
 
-    /// Resume 4: from the check at `x` to `end`.
+    /// Walks from the check at `x` to `end`: finds count, CRC and largest time, and stores each check met (resume 4).
     WriterStart walk(std::int64_t x, std::int64_t end) {
         SpanReader reader(file_, true);
         const auto first = landmark_at(reader, x);
@@ -167,7 +168,7 @@ class JournalMend {
         return *start;
     }
 
-    /// Whether each check from `synced` on is right, and the records reach `end`.
+    /// Whether each check from that at `synced` on is right, and the records reach `end`.
     bool proves(std::int64_t end) {
         SpanReader reader(file_, true);
         const auto first = landmark_at(reader, end_of_reading(file_, true));
@@ -201,7 +202,7 @@ class JournalMend {
         }
     }
 
-    /// A check at the end (3.2).
+    /// Makes a check at the end (3.2).
     void write_check(WriterStart& start) {
         const std::int64_t t = start.end;
         make_ready(file_, header_.segment_of(t));
@@ -239,7 +240,8 @@ class JournalMend {
         std::set<std::int64_t> passed;  // segments
     };
 
-    /// Recover 1.
+    /// Walks cold from the last durable check to the first check that is not right (recover 1). `all`: the bytes to
+    /// walk, for the progress.
     Walked walk_cold(std::uint64_t all) {
         Walked walked;
         walked.begin = std::max(end_of_reading(file_, true), beginning(file_));
@@ -285,12 +287,12 @@ class JournalMend {
         const Walked walked = walk_cold(static_cast<std::uint64_t>(bytes));
         const std::int64_t c = walked.end;
         const bool whole_at_c = static_cast<bool>(open_segment(file_, header_.segment_of(c)));
-        const std::int64_t h = whole_at_c ? highest + header_.size() : c;  // 2
+        const std::int64_t h = whole_at_c ? highest + header_.size() : c;  // recover 2
         prepare_segment(file_, h, JournalCheck{h, walked.count, walked.time, 0});
         if (load_acquire(file_.failed()) != 0) write_again(walked.begin, c);
-        mend_gates(c, h, walked.count, reason);  // 3
+        mend_gates(c, h, walked.count, reason);  // recover 3
         file_.sync_control();
-        if (c < h) {  // 4
+        if (c < h) {  // recover 4
             const JournalCut cut{c, walked.count, h, walked.reached, static_cast<std::int32_t>(reason)};
             std::byte record[journal_check_length];
             write_cut(record, cut);
@@ -303,28 +305,28 @@ class JournalMend {
             store_release(file_.failed(), std::int32_t{1});
             throw IoError("fdatasync", error, file_.segment_path(one));
         }
-        for (const std::int64_t one : all) {  // 5
+        for (const std::int64_t one : all) {  // recover 5
             const bool beyond = one > header_.segment_of(c) || walked.passed.count(one) == 0;
             const bool stray = one > walked.begin && one != h && beyond;
             if (stray || one + header_.size() <= beginning(file_)) unlink_if_there(file_.segment_path(one));
         }
         file_.sync_folder();
-        raise(file_.synced(), h);  // 6
+        raise(file_.synced(), h);  // recover 6
         store_release(file_.checked(), h);
         store_release(file_.ready(), h + header_.size());
         store_relaxed(file_.claimed(), h + journal_check_length);
         store_relaxed(file_.messages(), walked.count);
         store_release(file_.published(), h + journal_check_length);
         store_release(file_.failed(), std::int32_t{0});
-        file_.sync_control();  // 7
+        file_.sync_control();  // recover 7
         file_.store_boot();
         if (progress_) progress_(static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(bytes));
         const JournalRecovery report{reason, c, h, walked.count, walked.reached};
         return {h + journal_check_length, walked.count, h + journal_check_length, 0, walked.time, report};
     }
 
-    /// Recover 3: who has confirmed what is gone goes on at h. The others' messages are counted again, because a pair
-    /// may be older than its gate.
+    /// Mends the gates (recover 3). A consumer that has confirmed what is gone goes on at `h`. For the others, the
+    /// messages before the gate are counted again, because a pair may be older than its gate.
     void mend_gates(std::int64_t c, std::int64_t h, std::int64_t messages, JournalRecovery::Reason reason) {
         for (std::uint32_t slot = 0; slot < header_.consumers; ++slot) {
             const ConsumerWords words = file_.consumer(slot);

@@ -177,7 +177,7 @@ class JournalSeek {
         std::vector<std::int64_t> all = list_segments(file_);
         all.erase(std::remove_if(all.begin(), all.end(), [&](std::int64_t one) { return one < low || one > end; }),
                   all.end());
-        std::size_t begin = 0;  // before() is true for all below; a segment that cannot be read counts as not
+        std::size_t begin = 0;  // before() is true for all below; for a segment that cannot be read it is false
         for (std::size_t step = all.size(); step != 0;) {
             const std::size_t half = step / 2;
             const auto start = landmark_at(reader_, all[begin + half]);
@@ -196,7 +196,7 @@ class JournalSeek {
     JournalCursor walk_from(std::int64_t from, std::int64_t wanted, Found&& found) {
         within_ = false;
         JournalCursor at{from, 0, from, 0, 0};
-        bool known = false;  // the number
+        bool known = false;  // whether at.number is right
         bool back = false;   // it began in an earlier segment, because nothing is in the wanted one
         for (;;) {
             if (known && at.position >= wanted) return at;
@@ -249,7 +249,8 @@ class JournalSeek {
     static JournalCursor behind(std::int64_t span, std::int64_t count, std::int64_t lost) noexcept {
         return {span, count, span, count, lost};
     }
-    /// In another boot: whether it is no damage that a span is not whole. It was not durable.
+    /// In another boot: whether the span lies behind `synced`. It was not durable then, so it is no damage if it is not
+    /// whole.
     bool is_unproven(std::int64_t span) const { return !file_.is_of_this_boot() && span > end_of_reading(file_, true); }
     std::int64_t end_of_bytes() const { return end_of_spans(file_, durable_); }
 

@@ -14,7 +14,8 @@
 #include "flyring/detail/journal_record.hpp"
 #include "flyring/errors.hpp"
 
-// Segments: found, listed, made ready (spec/journal.md 2.3 and 4).
+// Segments: found, listed, made ready (spec/journal.md 2.3 and 4). Numbers in parentheses are sections of that page;
+// 'prepare 3' is step 3 of its operation prepare.
 
 namespace flyring::detail {
 
@@ -120,9 +121,9 @@ inline void prepare_segment(const JournalFile& file, std::int64_t position,
     }
     for (;;) {
         if (!first) {
-            if (const Fd found = open_segment(file, position)) {  // 1
+            if (const Fd found = open_segment(file, position)) {  // prepare 1
                 // Its maker may have been killed before it synced.
-                if (::fsync(found.get()) != 0) {  // 4
+                if (::fsync(found.get()) != 0) {  // prepare 4
                     const int error = errno;
                     (void)::unlink(path.c_str());  // another sync of it would prove nothing (5)
                     throw IoError("fsync", error, path);
@@ -131,7 +132,7 @@ inline void prepare_segment(const JournalFile& file, std::int64_t position,
                 break;
             }
         }
-        UnnamedFile unnamed(path);  // 2
+        UnnamedFile unnamed(path);  // prepare 2
         if (::fchmod(unnamed.fd().get(), file.mode) != 0) throw_errno("fchmod", path);
         try {
             allocate(unnamed.fd(), file.header.segment_file_length(), path);
@@ -146,7 +147,7 @@ inline void prepare_segment(const JournalFile& file, std::int64_t position,
         if (::pwrite(unnamed.fd().get(), page, sizeof page, 0) != static_cast<ssize_t>(sizeof page)) {
             throw_errno("pwrite", path);
         }
-        sync_file(unnamed.fd(), path);  // 3
+        sync_file(unnamed.fd(), path);  // prepare 3
         struct stat status{};
         // A file of this name that is not whole, or of another journal, is replaced.
         if (::lstat(path.c_str(), &status) == 0 && (first || !open_segment(file, position))) {
@@ -163,16 +164,16 @@ inline void prepare_segment(const JournalFile& file, std::int64_t position,
             try {
                 unnamed.link();
             } catch (const ChannelExists&) {
-                continue;  // another process was faster: 1
+                continue;  // another process was faster: prepare 1
             }
         }
-        file.sync_folder();  // 4
+        file.sync_folder();  // prepare 4
         break;
     }
-    raise(file.ready(), position + file.header.size());  // 5
+    raise(file.ready(), position + file.header.size());  // prepare 5
 }
 
-/// Makes it ready if it is not.
+/// Makes the segment at `position` ready if it is not.
 inline void make_ready(const JournalFile& file, std::int64_t position) {
     if (!is_ready(file, position)) prepare_segment(file, position);
 }

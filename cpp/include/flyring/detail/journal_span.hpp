@@ -28,7 +28,7 @@ enum class SpanEnd {
 /// The records from the end of one check up to and with the next. An object of this class reads one after the other.
 class SpanReader {
   public:
-    /// `strict`: bytes that cannot be read are an IoError, because more than a reader's place depends on them.
+    /// `strict`, for a resume and a recovery: bytes that cannot be read are an IoError. For a reader they are wrong.
     explicit SpanReader(const JournalFile& file, bool strict = false) noexcept : file_(&file), strict_(strict) {}
 
     /// Reads the span that begins at `start`. `limit`: bytes from there on are not read (a multiple of 64).

@@ -77,7 +77,7 @@ class JournalMember {
     }
     /// Step 2: makes the stores of a close, and takes the object's mappings out of reach.
     virtual void give_back(bool owned) noexcept = 0;
-    /// Step 3.
+    /// Step 3: unlocks the slot.
     void release() noexcept { lock_.release(); }
     void close() noexcept {
         if (!open()) return;

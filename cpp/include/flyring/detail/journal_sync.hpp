@@ -10,7 +10,8 @@
 #include "flyring/detail/waiting.hpp"
 #include "flyring/errors.hpp"
 
-// Making durable what was appended (spec/journal.md 5).
+// Making durable what was appended (spec/journal.md 5). Numbers in parentheses are sections of that page; 'sync 3' is
+// step 3 of its operation sync.
 
 namespace flyring::detail {
 
@@ -26,8 +27,8 @@ class JournalSyncer {
   public:
     explicit JournalSyncer(const JournalFile& file) noexcept : file_(&file) {}
 
-    /// Sync 2 to 4, by any process. False: a sync has failed before, so this one would prove nothing. Throws IoError if
-    /// this one fails; the writer has ended then.
+    /// Syncs up to the last check, and raises `synced` (sync 2 to 4). Any process may do so. False: a sync has failed
+    /// before, so this one would prove nothing. Throws IoError if this one fails: then the writer has ended.
     bool make_durable() {
         if (load_acquire(file_->failed()) != 0) return false;
         const std::int64_t to = load_acquire(file_->checked());  // pairs with check
@@ -43,7 +44,7 @@ class JournalSyncer {
         return true;
     }
     void note_synced(std::int64_t to) noexcept {
-        raise(file_->synced(), to);  // 4; pairs with durable readers
+        raise(file_->synced(), to);  // sync 4; pairs with durable readers
         store_relaxed(file_->synced_at(), wall_clock(file_->environment));
         wake_all(file_->data());
     }

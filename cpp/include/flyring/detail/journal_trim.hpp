@@ -11,7 +11,8 @@
 #include "flyring/errors.hpp"
 #include "flyring/journal_options.hpp"
 
-// Removing what is not needed any more (spec/journal.md 8).
+// Removing what is not needed any more (spec/journal.md 8). Numbers in parentheses are sections of that page; 'trim 3'
+// is step 3 of its operation trim.
 
 namespace flyring::detail {
 
@@ -34,7 +35,8 @@ inline bool has_consumer(const JournalFile& file) noexcept {
     return false;
 }
 
-/// Which positions may go, whatever else holds them.
+/// Finds the limit of a trim: the position up to which it wants to remove. Whether that is synced, and whether a
+/// consumer needs it, is looked at later.
 class TrimLimits {
   public:
     explicit TrimLimits(const JournalFile& file) : file_(file), reader_(file) {}
@@ -53,8 +55,8 @@ class TrimLimits {
         return beyond(trim.value());
     }
 
-    /// The first segment that has, or may have, a message whose time is not below `time`: so its successor's first
-    /// check says.
+    /// The first segment that may have a message whose time is not below `time`, as the first check of the segment
+    /// behind it says.
     std::int64_t older_than(std::int64_t time) {
         const std::vector<std::int64_t> all = segments();
         for (std::size_t i = 0; i < all.size(); ++i) {
@@ -79,7 +81,7 @@ class TrimLimits {
         all.erase(all.begin(), std::lower_bound(all.begin(), all.end(), trimmed));
         return all;
     }
-    /// The largest time of a message before a segment; empty if its first record does not say.
+    /// The largest time of a message before a segment; empty if the segment's first record does not tell.
     std::optional<std::int64_t> time_before(std::int64_t segment) {
         for (int cuts = 0; cuts < 1000; ++cuts) {
             const auto first = landmark_at(reader_, segment);
@@ -104,25 +106,26 @@ inline std::uint64_t unlink_trimmed(const JournalFile& file, std::int64_t trimme
     return freed;
 }
 
-/// Trims to `limit`, at most (8). `description`: for the control lock. Returns the bytes that became free.
+/// Removes the segments below `limit`, as far as they are synced and, with `looks_at_gates`, consumed (8).
+/// `description`: for the control lock. Returns the bytes that became free.
 inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description, std::int64_t limit,
                                   bool looks_at_gates) {
     const JournalHeader& header = file.header;
     const auto lowest = [&](std::int64_t most) {
         return header.segment_of(looks_at_gates ? lowest_gate(file, most) : most);
     };
-    std::int64_t x = lowest(std::min(limit, end_of_reading(file, true)));  // 1
+    std::int64_t x = lowest(std::min(limit, end_of_reading(file, true)));  // trim 1
     const std::optional<std::int64_t> whole = segment_below(file, x);      // it may lie in the gap of a recovery
     if (!whole || *whole <= beginning(file)) {
         const std::vector<std::int64_t> all = list_segments(file);
         if (all.empty() || all.front() >= beginning(file)) return 0;
-        file.sync_control();  // 5, of a trim that was killed
+        file.sync_control();  // trim 5, which a killed process has not done
         return unlink_trimmed(file, beginning(file));
     }
     x = *whole;
-    file.sync_control();  // 2
+    file.sync_control();  // trim 2
     {
-        const ControlLock lock(description, file.control_lock(), file.control);  // 3
+        const ControlLock lock(description, file.control_lock(), file.control);  // trim 3
         const std::int64_t now = lowest(x);
         if (now < x) {
             const std::optional<std::int64_t> below = segment_below(file, now);
@@ -130,14 +133,14 @@ inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description
             x = *below;
         }
         if (x <= beginning(file)) return 0;
-        store_release(file.trimmed(), x);  // 4; pairs with readers that miss a segment
+        store_release(file.trimmed(), x);  // trim 4; pairs with readers that miss a segment
     }
-    file.sync_control();  // 5
+    file.sync_control();  // trim 5
     return unlink_trimmed(file, x);
 }
 
-/// Trims by the options of the file (8). `by_age`: also by max_age, which reads the folder. Returns the bytes that
-/// became free.
+/// Trims by the options of the file (8). `by_age`: also by max_age, for which it reads the folder. Returns the bytes
+/// that became free.
 inline std::uint64_t trim_by_options(const JournalFile& file, const Fd& description, bool by_age) {
     std::uint64_t freed = 0;
     const std::int64_t age = load_relaxed(file.max_age());

@@ -24,11 +24,12 @@
 #include "flyring/errors.hpp"
 #include "flyring/span.hpp"
 
-// The writer of a journal (spec/journal.md 3.1, 3.2).
+// The writer of a journal (spec/journal.md 3.1, 3.2). Numbers in parentheses are sections of that page; 'append 5' is
+// step 5 of its operation append.
 
 namespace flyring::detail {
 
-/// Throws NoFreeSlot: who has the writer's slot.
+/// Throws NoFreeSlot, which names the last owner of the writer's slot.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_writer_not_free(const JournalFile& file) {
     std::vector<SlotOwner> owners;
     SlotFields fields;
@@ -105,7 +106,7 @@ class JournalWriterCore final : public JournalMember {
 
     // The hot path.
 
-    /// Appends one message (3.1, all steps). `time`: the caller's, or `now`. Returns the record's position.
+    /// Appends one message (append 1 to 9). `time`: the caller's, or `now`. Returns the record's position.
     static constexpr std::int64_t now = std::numeric_limits<std::int64_t>::min();
     [[gnu::always_inline]] inline std::int64_t append(const std::byte* payload, std::size_t length, std::int32_t type,
                                                       std::int64_t time) {
@@ -116,7 +117,7 @@ class JournalWriterCore final : public JournalMember {
         const std::int64_t position = end_;
         std::byte* const to = at(position);
         if (length <= small) {
-            copy_small(to + journal_message_header, payload, length);  // 4
+            copy_small(to + journal_message_header, payload, length);  // append 4
         } else {
             std::memcpy(to + journal_message_header, payload, length);
         }
@@ -129,7 +130,7 @@ class JournalWriterCore final : public JournalMember {
     std::int64_t push(const std::byte* payload, std::size_t length, std::int32_t type) {
         std::int64_t position = 0;
         try {
-            position = append(payload, length, type, now);  // 1
+            position = append(payload, length, type, now);  // push 1
         } catch (const NoSpace&) {
             if (!makes_room()) throw;
             position = append(payload, length, type, now);
@@ -141,8 +142,8 @@ class JournalWriterCore final : public JournalMember {
         const bool trims = file_.header.in_segment(position) == journal_check_length;
         if ((!syncs && !trims) || has_helper()) return position;
         if (!usable()) throw_unusable();
-        if (syncs) sync_in_use();  // 2
-        if (trims) trim();         // 3
+        if (syncs) sync_in_use();  // push 2
+        if (trims) trim();         // push 3
         return position;
     }
 
@@ -184,7 +185,7 @@ class JournalWriterCore final : public JournalMember {
 
     std::size_t append_many(span<const Bytes> messages, std::int32_t type, std::int64_t time);
 
-    /// Sync 1 to 4. Throws IoError, which ends the writer.
+    /// Makes durable what was appended (5, sync 1 to 4). Throws IoError, which ends the writer.
     void sync() {
         check_usable();
         const InUse guard(*this);
@@ -288,19 +289,20 @@ class JournalWriterCore final : public JournalMember {
         throw_unusable();
     }
 
-    /// Steps 4 (time, type) to 8 of a message whose payload is written.
+    /// Completes a message whose payload is written (append 4 to 9): stores time and type, commits it, and does what
+    /// follows.
     [[gnu::always_inline]] inline void publish_message(std::byte* to, std::size_t length, std::int32_t type,
                                                        std::int64_t time, std::int64_t size) {
         store_relaxed(word_at<std::int64_t>(to, layout::JOURNAL_RECORD_TIME), time);
         store_relaxed(word_at<std::int32_t>(to, layout::RECORD_TYPE), type);
         store_release(word_at<std::int32_t>(to, layout::RECORD_LENGTH),
-                      static_cast<std::int32_t>(journal_message_header + static_cast<std::int64_t>(length)));  // 5
+                      static_cast<std::int32_t>(journal_message_header + static_cast<std::int64_t>(length)));  // step 5
         largest_ = std::max(largest_, time);
         advance(end_ + size, count_ + 1);
         if (FLYRING_UNLIKELY(end_ >= due_ || load_relaxed(file_published_ + sync_offset) != 0)) after_append();
-        wake_readers();  // 8, if 9 did not come
+        wake_readers();  // append 8; if each append syncs, after_append has woken them already
     }
-    /// Step 6.
+    /// Publishes what was committed, and moves the end behind it (append 6).
     [[gnu::always_inline]] inline void advance(std::int64_t end, std::int64_t count) noexcept {
         store_release(file_published_, end);
         store_relaxed(file_published_ + messages_offset, count);
@@ -314,7 +316,7 @@ class JournalWriterCore final : public JournalMember {
     static constexpr std::uint64_t sync_offset =
         (layout::JOURNAL_CONTROL_SYNC_EVERY - layout::JOURNAL_CONTROL_PUBLISHED) / sizeof(std::int64_t);
 
-    /// Step 3: nothing up to `end` is changed before `claimed` says so.
+    /// Stores `claimed` before any byte up to `end` changes (append 3).
     void announce(std::int64_t end) noexcept {
         if (end <= claimed_) return;
         claimed_ = end;
@@ -322,23 +324,24 @@ class JournalWriterCore final : public JournalMember {
         release_fence();
     }
 
-    /// Steps 1 to 3 for a record, or batch, of `size` bytes.
+    /// Makes room for a record, or a batch, of `size` bytes: enters the next segment if need be, with its first check,
+    /// and announces the bytes (append 1 to 3).
     [[gnu::noinline]] void reserve(std::int64_t size) {
         const JournalHeader& header = file_.header;
         std::int64_t in = header.in_segment(end_);
-        if (in != 0 && in + size > header.size() - journal_unit) {  // 1
+        if (in != 0 && in + size > header.size() - journal_unit) {  // append 1
             const std::int64_t next = segment_end();
             Mapping mapping = map_ready(next);  // before the first store: if it fails, nothing is changed
             pad(next - end_);
             enter(next, std::move(mapping));
             in = 0;
         }
-        if (in == 0) {  // 2
+        if (in == 0) {  // append 2
             if (segment_position_ != end_) enter(end_, map_ready(end_));
             check();
             wake_helper();
         }
-        if (end_ + size > claimed_) {  // 3
+        if (end_ + size > claimed_) {  // append 3
             announce(std::min(end_ + size + static_cast<std::int64_t>(layout::JOURNAL_ANNOUNCE_AHEAD),
                               segment_end() - journal_unit));
         }
@@ -390,7 +393,7 @@ class JournalWriterCore final : public JournalMember {
         summed_ = std::max(summed_, end);
     }
 
-    /// A check (3.2).
+    /// Makes a check at the end (3.2).
     void check() noexcept {
         sum(end_);
         const std::int64_t t = end_;
@@ -410,15 +413,16 @@ class JournalWriterCore final : public JournalMember {
         due_ = std::min(summed_ + crc_piece, span_ + static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY));
     }
 
-    /// Step 7, and the CRC of what was appended; also 8 and 9, if each append syncs.
+    /// Adds what was appended to the CRC, and makes a check that is due (append 7). If each append syncs, wakes the
+    /// readers and syncs (append 8 and 9).
     [[gnu::noinline]] void after_append() {
         if (end_ - summed_ >= crc_piece) sum(end_);
         if (end_ - span_ >= static_cast<std::int64_t>(layout::JOURNAL_CHECK_EVERY)) check();
         set_due();
         const std::int64_t every = file_.valid_sync_every();
         if (every == layout::JOURNAL_SYNC_EACH) {
-            wake_readers();  // 8: they do not wait for the disk
-            sync_in_use();   // 9
+            wake_readers();  // append 8: they do not wait for the disk
+            sync_in_use();   // append 9
         } else if (every > 0 && span_ != end_) {
             const std::int64_t time = wall_clock(file_.environment);
             if (time - checked_at_ < every && time >= checked_at_) return;
@@ -430,7 +434,8 @@ class JournalWriterCore final : public JournalMember {
 
     // Of a push.
 
-    /// Whether a process has the helper lock. If that cannot be found out, this push helps: two may do so at once.
+    /// Whether a process has the helper lock. If that cannot be found out, this push helps: it does no harm if two
+    /// processes help at once.
     bool has_helper() const noexcept {
         try {
             return byte_is_locked(file_.fd, file_.helper_lock(), file_.control);
@@ -465,7 +470,7 @@ class JournalWriterCore final : public JournalMember {
     }
 
     void sync_in_use() {
-        if (span_ != end_) {  // 1
+        if (span_ != end_) {  // sync 1
             if (file_.header.in_segment(end_) == 0 && segment_position_ != end_) enter(end_, map_ready(end_));
             check();
             set_due();
@@ -486,7 +491,7 @@ class JournalWriterCore final : public JournalMember {
     }
 
     // In the order in which the hot path needs them.
-    std::int64_t end_ = 0;      // t
+    std::int64_t end_ = 0;      // of what is published (t)
     std::int64_t claimed_ = 0;  // as the file's word
     std::int64_t count_ = 0;    // messages before t
     std::byte* base_ = nullptr;

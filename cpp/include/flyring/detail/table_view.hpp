@@ -246,8 +246,8 @@ class TableView {
         if (FLYRING_UNLIKELY(!usable(number) || !read_undisturbed(number, key, version, take))) return no_cell;
         return number;
     }
-    /// Does read 1 to 4 once. Returns whether the cell holds this key, with a value that is not torn; if not, read_key
-    /// finds out what it is. take: as for read_key.
+    /// Reads a cell once (read 1 to 4). Returns whether it holds this key, with a value that is not torn. If not, the
+    /// caller reads it with read_key, which tells why. take: as for read_key.
     template <typename AnyKey, typename Take>
     [[gnu::always_inline]] inline bool read_undisturbed(std::uint64_t number, const AnyKey& key, std::int64_t& version,
                                                         Take&& take) const {
@@ -293,7 +293,7 @@ class TableView {
         seen = found;
         return number;
     }
-    /// The same, with all steps of 6.
+    /// The same, with all steps of find (6).
     template <typename AnyKey, typename Take>
     [[gnu::noinline]] std::uint64_t search(const AnyKey& key, Seen& seen, Take&& take) const {
         Patience patience;

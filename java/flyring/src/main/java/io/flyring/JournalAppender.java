@@ -14,7 +14,7 @@ final class JournalAppender {
     static final int MAX_AHEAD = 16;
     private static final long GONE = -1;
     private static final int PIECE = 4096;
-    /** In ns: longer than any interval, and no difference of two times overflows by it. */
+    /** In ns: longer than any interval, but so short that the difference of two times does not overflow. */
     private static final long LONG_AGO = Long.MAX_VALUE / 2;
     private static final long UNSIGNED = 0xffff_ffffL;
     private static final int EPOCH_AT = Layout.JOURNAL_CONTROL_SLOT + Layout.PUBLISHER_SLOT_EPOCH;
@@ -31,7 +31,7 @@ final class JournalAppender {
     /** The address of the control section, if it can be written by address; else 0. */
     private final long controlAt;
     private final Waker data;
-    /** The address of {@code data_asleep}, for reads by address. */
+    /** The address of the word that tells of sleepers, for reads by address: see {@link Waker#watchedAt}. */
     private final long watchedAt;
     private final Waker work;
     private final JournalClock clock;
@@ -44,7 +44,7 @@ final class JournalAppender {
     private JournalSegment segment;
     private Memory memory = Memory.EMPTY;
     private long segmentEnd;
-    /** t: the end of what was published. */
+    /** The end of what was published (t). */
     private long end;
     private long count;
     private long largestTime;
@@ -57,7 +57,10 @@ final class JournalAppender {
     private long fastEnd;
     /** When the end reaches this position, a piece of the CRC or a check is due. */
     private long nextDue;
-    /** Of {@link System#nanoTime}, when the last check was made, or the last sync: for an interval of syncs. */
+    /**
+     * When the last check was made, by {@link System#nanoTime}; before this owner's first check, when the last sync
+     * ended. An interval of syncs counts from here.
+     */
     private long checkedAt;
     /** The epoch that the slot must have; {@link #GONE} once this object is closed or has lost its slot. */
     private long expectedEpoch = GONE;
@@ -160,7 +163,7 @@ final class JournalAppender {
 
     // ---- append ----
 
-    /** n: the bytes that a payload of this length takes; for a negative length more than any segment holds. */
+    /** The bytes that a payload of this length takes (n); for a negative length more than any segment holds. */
     private static long size(int length) {
         return (length & UNSIGNED) + HEADER_AND_ROUNDING & -JournalFile.ALIGNMENT;
     }
@@ -210,7 +213,7 @@ final class JournalAppender {
         return position;
     }
 
-    /** Makes the checks, and steps 1 to 3. */
+    /** Checks the call, makes room for the record, and announces it (steps 1 to 3). */
     private void reserve(int length, int type) {
         if (endAfter(length) > fastEnd || !usable(type)) {
             reserveSlowly(length, type);
@@ -231,7 +234,7 @@ final class JournalAppender {
     /** Steps 1 and 2, for {@code n} bytes: padding, the next segment and its check. */
     private void makeRoom(long n) {
         final long offset = end & mask;
-        if (offset != 0 && offset + n > segmentSize - JournalRecord.CHECK) { // 1
+        if (offset != 0 && offset + n > segmentSize - JournalRecord.CHECK) { // append 1
             final JournalSegment next = nextSegment(end - offset + segmentSize); // before anything changes
             publishPadding((int) (segmentSize - offset), segmentSize - offset);
             enter(next);
@@ -304,7 +307,7 @@ final class JournalAppender {
         if (to > claimed) {
             claimed = to;
             control.putLongOpaque(Layout.JOURNAL_CONTROL_CLAIMED, to);
-            VarHandle.releaseFence(); // 3: before any byte changes
+            VarHandle.releaseFence(); // append 3: before any byte changes
         }
     }
 
@@ -314,18 +317,18 @@ final class JournalAppender {
         nextDue = Math.min(crcEnd + PIECE, spanStart + Layout.JOURNAL_CHECK_EVERY);
     }
 
-    /** Steps 4 to 9 for the reserved record, whose payload is written. */
+    /** Completes the reserved record, whose payload is written: time, type, commit, and what follows (steps 4 to 9). */
     private void publish(int length, int type, long time) {
         final int index = (int) end & mask;
         final Memory to = memory;
         final long at = to.writableAt();
         if (at != 0) {
             final long record = Raw.base(at + index);
-            Raw.putLong(record + Layout.JOURNAL_RECORD_TIME, time); // 4
+            Raw.putLong(record + Layout.JOURNAL_RECORD_TIME, time); // append 4
             Raw.putInt(record + Layout.RECORD_TYPE, type);
             Reference.reachabilityFence(to);
         } else {
-            to.putLong(index + Layout.JOURNAL_RECORD_TIME, time); // 4
+            to.putLong(index + Layout.JOURNAL_RECORD_TIME, time); // append 4
             to.putInt(index + Layout.RECORD_TYPE, type);
         }
         commit(index, length + JournalRecord.HEADER, endAfter(length), 1);
@@ -336,20 +339,20 @@ final class JournalAppender {
         finish();
     }
 
-    /** Steps 5 and 6. */
+    /** Commits a record, or a batch, by its first length, and publishes the new end (steps 5 and 6). */
     private void commit(int index, int length, long newEnd, int messages) {
         final long newCount = count + messages;
         final Memory to = memory;
         final long at = to.writableAt();
         if (at != 0 && controlAt != 0) {
-            Raw.putIntRelease(Raw.base(at + index), length); // 5: the append happens here; pairs with: tail
+            Raw.putIntRelease(Raw.base(at + index), length); // append 5: it happens here; pairs with: tail
             final long words = Raw.base(controlAt);
-            Raw.putLongRelease(words + Layout.JOURNAL_CONTROL_PUBLISHED, newEnd); // 6; pairs with: read
+            Raw.putLongRelease(words + Layout.JOURNAL_CONTROL_PUBLISHED, newEnd); // append 6; pairs with: read
             Raw.putLongOpaque(words + Layout.JOURNAL_CONTROL_MESSAGES, newCount);
             Reference.reachabilityFence(to);
             Reference.reachabilityFence(control);
         } else {
-            to.putIntRelease(index, length); // 5 and 6, as above
+            to.putIntRelease(index, length); // append 5 and 6, as above
             control.putLongRelease(Layout.JOURNAL_CONTROL_PUBLISHED, newEnd);
             control.putLongOpaque(Layout.JOURNAL_CONTROL_MESSAGES, newCount);
         }
@@ -357,7 +360,7 @@ final class JournalAppender {
         end = newEnd;
     }
 
-    /** Steps 7 to 9. */
+    /** Does what follows a commit: a check that is due, the wake-up of readers, and a sync (steps 7 to 9). */
     private void finish() {
         final long every = syncEvery();
         if (end >= nextDue || every > 0) {
@@ -366,7 +369,7 @@ final class JournalAppender {
         wakeAndSync(every);
     }
 
-    /** Steps 8 and 9: readers do not wait for the disk. */
+    /** Wakes the readers, then syncs if each append does (steps 8 and 9): readers do not wait for the disk. */
     private void wakeAndSync(long every) {
         final boolean awaited = Raw.AVAILABLE ? (Raw.getIntOpaque(Raw.base(watchedAt)) & 1) != 0 : data.isAwaited(1);
         Reference.reachabilityFence(data);
@@ -388,7 +391,7 @@ final class JournalAppender {
         }
     }
 
-    /** Step 7, and a piece of the CRC. Seldom called without a sync policy. */
+    /** Makes a check that is due (step 7), or adds a piece to the CRC. Without an interval of syncs seldom called. */
     private void doDue(long every) {
         if (end - spanStart >= Layout.JOURNAL_CHECK_EVERY) {
             makeCheck();

@@ -12,8 +12,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Creates journals and removes them (journal.md 2). Both hold a lock on the folder, so that two creators do not replace
- * each other's segments, and a creator does not lose its own to a process that removes an older journal.
+ * Creates journals and removes them (journal.md 2). Both hold a lock on the folder. So two creators do not replace each
+ * other's segments, and a creator does not lose its own to a process that removes an older journal.
  */
 final class JournalCreation {
     private static final int TRIES = 100;

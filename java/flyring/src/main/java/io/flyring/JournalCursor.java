@@ -9,7 +9,10 @@ package io.flyring;
  */
 final class JournalCursor implements AutoCloseable {
     private static final int TRIES = 1000;
-    /** One of so many looks that find nothing loads {@code published}: a load takes its line from the writer. */
+    /**
+     * Of so many looks that find nothing, only the last one loads {@code published}: a load takes its cache line from
+     * the writer.
+     */
     private static final int LOOKS_TO_PUBLISHED = 1024;
 
     final JournalFile file;
@@ -45,7 +48,7 @@ final class JournalCursor implements AutoCloseable {
     private JournalSegment mapped;
     /** The bytes of the message that next has found. */
     private long size;
-    /** How many looks at the tail find nothing until one loads {@code published}. */
+    /** How many looks at the tail may find nothing from now on; the last of them loads {@code published}. */
     private int looksLeft = LOOKS_TO_PUBLISHED;
 
     JournalCursor(JournalFile file, boolean durable, boolean skips) {
@@ -99,7 +102,7 @@ final class JournalCursor implements AutoCloseable {
         looksLeft = 1;
     }
 
-    /** Whether {@code published} lies behind a cursor at which nothing is, in a look that loads it. */
+    /** At a cursor at which nothing is: whether this look loads {@code published}, and finds it behind the cursor. */
     private boolean isPassed() {
         if (--looksLeft > 0) {
             return false;
@@ -286,7 +289,7 @@ final class JournalCursor implements AutoCloseable {
         atSegment(record.next(), number);
     }
 
-    /** At a length of 0 in the tail: whether something was published behind it. Then the reader looks where it is. */
+    /** At a length of 0 in the tail: whether reading goes on, because more was published behind it. */
     private boolean isHole(int index) {
         if (!isPassed()) {
             return false;
@@ -452,7 +455,7 @@ final class JournalCursor implements AutoCloseable {
     private boolean goAround(String reason) {
         dropRun(); // also files that are open: they may have been replaced
         final long trimmed = file.trimmed(); // loaded after the segment was not found
-        // At trimmed: the span that ended there is gone, and nothing of it is missing.
+        // A cursor at trimmed lies behind the span that ended there: it is gone, and no message of it is missing.
         if (cursor < trimmed || cursor == trimmed && spanStart < trimmed) {
             toTrimmed(number);
             return true;

@@ -10,7 +10,7 @@ final class JournalDurability {
     }
 
     /**
-     * Syncs up to the last check: steps 2 to 4.
+     * Syncs up to the last check, and raises {@code synced} (sync 2 to 4).
      *
      * @param current a segment that is open already; null for none.
      * @throws IoException if the sync fails: the writer ends, and the sync is not tried again.
@@ -22,10 +22,10 @@ final class JournalDurability {
         syncAgain(current);
     }
 
-    /** The same by the next owner of the slot, after a sync that failed: what was in doubt is written again. */
+    /** Does the same, and also after a sync that failed, once the slot's next owner has written all bytes once more. */
     void syncAgain(JournalSegment current) {
         final boolean failedBefore = file.failed();
-        final long to = file.checked(); // 2
+        final long to = file.checked(); // sync 2
         final long from = file.segmentOf(file.synced());
         if (!JournalFile.isPosition(to)) {
             throw file.corrupt(to, "checked is no position");
@@ -33,11 +33,11 @@ final class JournalDurability {
         if (!failedBefore && to <= file.synced()) {
             return;
         }
-        syncSegments(from, file.segmentOf(to), current); // 3
+        syncSegments(from, file.segmentOf(to), current); // sync 3
         if (!failedBefore && file.failed()) { // another process has tried, too
             throw file.failure();
         }
-        file.raise(Layout.JOURNAL_CONTROL_SYNCED, to); // 4
+        file.raise(Layout.JOURNAL_CONTROL_SYNCED, to); // sync 4
         file.word(Layout.JOURNAL_CONTROL_SYNCED_AT, file.identity.now());
         file.data().wakeAll(); // readers that wait for what is durable
     }

@@ -74,8 +74,8 @@ public final class JournalOptions {
     }
 
     /**
-     * Segments whose messages are all older than this are removed by the helper of a writer, whatever consumers need;
-     * default: no limit.
+     * Segments whose messages are all older than this are removed by the helper of a writer, or by a push, whatever
+     * consumers need; default: no limit.
      *
      * @param age the age; 0 for no limit.
      * @return this.
@@ -86,8 +86,8 @@ public final class JournalOptions {
     }
 
     /**
-     * The oldest segments beyond this many bytes are removed by the helper of a writer, whatever consumers need;
-     * default: no limit.
+     * The oldest segments beyond this many bytes are removed by the helper of a writer, or by a push, whatever
+     * consumers need; default: no limit.
      *
      * @param bytes the limit; 0 for no limit.
      * @return this.
@@ -98,7 +98,7 @@ public final class JournalOptions {
     }
 
     /**
-     * Whether the helper of a writer removes segments that all consumers have consumed; default false.
+     * Whether the helper of a writer, or a push, removes segments that all consumers have consumed; default false.
      *
      * @param value true to remove them.
      * @return this.

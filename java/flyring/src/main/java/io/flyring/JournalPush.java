@@ -4,8 +4,7 @@ package io.flyring;
 import org.agrona.DirectBuffer;
 
 /**
- * A push under the slot's lock: an append, and what a helper would do, if no process has the helper lock (journal.md
- * 5).
+ * A push under the slot's lock (journal.md 5): an append, and what a helper would do if no process has the helper lock.
  */
 final class JournalPush {
     private final JournalFile file;
@@ -24,7 +23,7 @@ final class JournalPush {
     long append(DirectBuffer source, int offset, int length, int type) {
         long position;
         try {
-            position = appender.append(source, offset, length, type, false, 0); // 1
+            position = appender.append(source, offset, length, type, false, 0); // push 1
         } catch (NoSpaceException e) {
             if (hasHelper() || trim() == 0) {
                 throw e;
@@ -35,16 +34,19 @@ final class JournalPush {
         final boolean trims = (position & file.segmentSize - 1) == JournalRecord.CHECK;
         if ((syncs || trims) && !hasHelper()) {
             if (syncs) {
-                appender.sync(); // 2
+                appender.sync(); // push 2
             }
             if (trims) {
-                trim(); // 3
+                trim(); // push 3
             }
         }
         return position;
     }
 
-    /** Whether a process has the helper lock. If that cannot be found out, this push helps: two may do so at once. */
+    /**
+     * Whether a process has the helper lock. If that cannot be found out, this push helps: it does no harm if two
+     * processes help at once.
+     */
     private boolean hasHelper() {
         try {
             return JournalSeat.isLive(file, Layout.JOURNAL_CONTROL_HELPER_LOCK);

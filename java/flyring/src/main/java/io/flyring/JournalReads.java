@@ -53,7 +53,7 @@ abstract class JournalReads implements AutoCloseable {
 
         @Override
         void lookSoon() {
-            // a poll looks anyway
+            // a poll finds by itself what ends a wait
         }
 
         @Override

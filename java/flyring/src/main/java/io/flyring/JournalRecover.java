@@ -16,10 +16,11 @@ final class JournalRecover {
     private final BiConsumer<Long, Long> progress;
     /** Where the walk began: a durable check. */
     private long begin;
-    /** c, k: the end of the last right check, and its count; the largest time. */
+    /** The end of the last right check (c of the specification), its count (k), and the largest time of a message. */
     private long c;
     private long k;
     private long time;
+    /** How far the records reached that were found. */
     private long reached;
     /** The segments that the walk passed. */
     private final Set<Long> passed = new HashSet<>();
@@ -33,8 +34,8 @@ final class JournalRecover {
     /** Recovers; the appender begins in the new segment. */
     JournalRecovery recover(JournalAppender appender) {
         final boolean failed = file.failed();
-        walk(); // 1
-        final long h = newSegment(); // 2
+        walk(); // recover 1
+        final long h = newSegment(); // recover 2
         file.wordRelease(Layout.JOURNAL_CONTROL_READY, 0); // of what is there, nothing is known
         final JournalRecord first = new JournalRecord();
         first.check(h, k, time, 0);
@@ -44,11 +45,11 @@ final class JournalRecover {
             if (failed) {
                 new JournalRewrite(file).write(begin, c);
             }
-            moveGates(h); // 3
+            moveGates(h); // recover 3
             file.syncControl();
-            syncWalked(c < h ? cut(h) : null); // 4
-            unlinkStrays(h); // 5
-            file.wordRelease(Layout.JOURNAL_CONTROL_SYNCED, h); // 6
+            syncWalked(c < h ? cut(h) : null); // recover 4
+            unlinkStrays(h); // recover 5
+            file.wordRelease(Layout.JOURNAL_CONTROL_SYNCED, h); // recover 6
             file.wordRelease(Layout.JOURNAL_CONTROL_CHECKED, h);
             file.wordRelease(Layout.JOURNAL_CONTROL_READY, h + file.segmentSize);
             file.wordRelease(Layout.JOURNAL_CONTROL_CLAIMED, h + JournalRecord.CHECK);
@@ -56,7 +57,7 @@ final class JournalRecover {
             file.word(Layout.JOURNAL_CONTROL_MESSAGES, k);
             appender.startAt(segment, new JournalTail(h + JournalRecord.CHECK, k, time, h + JournalRecord.CHECK));
             file.failed(0);
-            file.syncControl(); // 7
+            file.syncControl(); // recover 7
             file.storeBoot();
             done = true;
         } finally {
@@ -113,7 +114,7 @@ final class JournalRecover {
         }
     }
 
-    /** h: where the journal goes on: behind the highest whole segment, so no position is used again. */
+    /** Where the journal goes on (h): behind the highest whole segment, so that no position is used again. */
     private long newSegment() {
         if (!JournalSegment.isWhole(file, file.segmentOf(c))) {
             return c;

@@ -16,7 +16,7 @@ final class JournalResume {
         final long p = file.published();
         final long q = file.word(Layout.JOURNAL_CONTROL_CLAIMED);
         final long x = file.checked();
-        checkWords(p, q, x); // 1
+        checkWords(p, q, x); // resume 1
         final long base = file.segmentOf(p);
         JournalSegment segment = p == base && p == q ? null : JournalSegment.open(file, base, false);
         boolean done = false;
@@ -27,12 +27,12 @@ final class JournalResume {
             }
             if (p < q) {
                 final Memory memory = segment.map();
-                r = committed(memory, base, p, q); // 2
-                memory.fill((int) (r - base), (int) (q - r), (byte) 0); // 3
+                r = committed(memory, base, p, q); // resume 2
+                memory.fill((int) (r - base), (int) (q - r), (byte) 0); // resume 3
                 file.wordRelease(Layout.JOURNAL_CONTROL_PUBLISHED, r); // pairs with: read
                 file.wordRelease(Layout.JOURNAL_CONTROL_CLAIMED, r);
             }
-            appender.startAt(segment, walk(x, r)); // 4
+            appender.startAt(segment, walk(x, r)); // resume 4
             done = true;
         } finally {
             if (!done && segment != null) {

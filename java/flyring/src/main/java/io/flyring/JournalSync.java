@@ -9,7 +9,7 @@ import java.time.Duration;
  * @param nanos 0 never, -1 each append, else the interval in ns.
  */
 public record JournalSync(long nanos) {
-    /** The helper syncs each segment that the writer has left; a loss of power may take what came since then. */
+    /** The helper, or a push, syncs each segment that the writer has left. A loss of power may take what came since. */
     public static final JournalSync NEVER = new JournalSync(Layout.JOURNAL_SYNC_NEVER);
 
     /** Each append, and each batch, is durable when it returns. */
@@ -33,7 +33,7 @@ public record JournalSync(long nanos) {
     }
 
     /**
-     * The helper syncs at an interval, while the writer appends. A writer that stops appending calls
+     * The helper, or a push, syncs at an interval, while there are appends. A writer that stops appending calls
      * {@link JournalWriter#sync} itself.
      *
      * @param interval 1 ms to 1 h.

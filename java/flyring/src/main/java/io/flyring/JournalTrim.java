@@ -16,7 +16,7 @@ final class JournalTrim {
     /**
      * Removes what the options say (8). Returns the bytes that became free.
      *
-     * @param age whether {@code max_age} counts, too: that reads the folder.
+     * @param age whether {@code max_age} counts, too: for that it reads the folder.
      */
     long byOptions(boolean age) {
         final long oldest = file.limit(Layout.JOURNAL_CONTROL_MAX_AGE);
@@ -97,25 +97,25 @@ final class JournalTrim {
      * @return the bytes that became free.
      */
     long trim(long limit, boolean gates) {
-        if (lowest(limit, gates) <= file.trimmed()) { // 1
+        if (lowest(limit, gates) <= file.trimmed()) { // trim 1
             final long[] all = file.segments();
             if (all.length == 0 || all[0] >= file.trimmed()) {
                 return 0;
             }
-            file.syncControl(); // 5, of a trim that was killed
+            file.syncControl(); // trim 5, which a killed process has not done
             return unlinkBelow(file.trimmed());
         }
-        file.syncControl(); // 2: before trimmed, else a loss of power brings back an older gate
+        file.syncControl(); // trim 2: before trimmed, else a loss of power brings back an older gate
         final long x;
         try (JournalSeat seat = new JournalSeat(file)) {
-            seat.lockControl(); // 3: a consumer may have joined meanwhile
+            seat.lockControl(); // trim 3: a consumer may have joined meanwhile
             x = lowest(limit, gates);
             if (x <= file.trimmed()) {
                 return 0;
             }
-            file.wordRelease(Layout.JOURNAL_CONTROL_TRIMMED, x); // 4; pairs with: read, segment missing
+            file.wordRelease(Layout.JOURNAL_CONTROL_TRIMMED, x); // trim 4; pairs with: read
         }
-        file.syncControl(); // 5: before anything is unlinked
+        file.syncControl(); // trim 5: before anything is unlinked
         return unlinkBelow(x);
     }
 

@@ -137,7 +137,7 @@ final class TableChange {
         return v;
     }
 
-    /** Does write 2 to 5. */
+    /** Stores key and value in the body that {@code v} names, then the version (write 2 to 5). */
     private void store(Memory memory, int at, TableKey key, DirectBuffer value, int offset, int length, long v) {
         final int body = at + file.bodyAt(v);
         memory.putLongOpaque(body + Layout.TABLE_BODY_SEQ, 0); // write 2

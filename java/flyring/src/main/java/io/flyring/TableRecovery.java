@@ -30,7 +30,10 @@ final class TableRecovery {
         this.progress = progress;
     }
 
-    /** Does recover 1 to 4. The caller then syncs, and stores boot_id (recover 5). */
+    /**
+     * Checks all cells, and makes index, stack and stamp from them (recover 1 to 4). The caller then syncs, and stores
+     * boot_id (recover 5).
+     */
     void recover() {
         final long stamp = file.word(Layout.TABLE_CONTROL_STAMP);
         largest = stamp >= 0 && stamp < TableFile.MAX_STAMP - 1 ? stamp : 0;
