@@ -134,6 +134,19 @@ TableOperations journaling() {
         journal.push(flyring::as_bytes(value), 2);
         mark();
     };
+    all["journal-push-roll"] = [](const std::string& path) {
+        Journal journal = fixed_journal(child_pid).open(path);
+        consume_most(path, journal);
+        {
+            Writing held(path);
+            fill_near_end(held.writer, held.segment_size());
+            held.writer.close(false);
+        }
+        const std::string value = journal_value(9, 300);
+        mark();
+        journal.push(flyring::as_bytes(value), 2);
+        mark();
+    };
     all["journal-close"] = [](const std::string& path) {
         Writing held(path);
         mark();

@@ -25,6 +25,7 @@ JOURNALS_ONLY_FULL = {  # only steps --full has these
     for name in (
         "append-roll-found",
         "close",
+        "push-roll",
         "recovery-again",
         "recovery-whole",
         "resume",
@@ -33,7 +34,6 @@ JOURNALS_ONLY_FULL = {  # only steps --full has these
         "resume-roll",
     )
 }
-JOURNALS_NOT_STEPPED = {"push-roll"}  # the languages' own tests go through its states
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "spec" / "golden"
 
 
@@ -134,7 +134,7 @@ def main():
     }
     if prefix.startswith("journal-"):
         of_journals = (GOLDEN / "journal" / "dead").glob("*.json")
-        paths = {f"journal-{path.stem}": path for path in of_journals if path.stem not in JOURNALS_NOT_STEPPED}
+        paths = {f"journal-{path.stem}": path for path in of_journals}
     paths = {name: path for name, path in sorted(paths.items()) if name.startswith(prefix)}
     skipped = {name for name in JOURNALS_ONLY_FULL & set(paths) if not (folder / f"{name}.states").exists()}
     for name, path in paths.items():

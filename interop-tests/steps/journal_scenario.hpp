@@ -21,6 +21,7 @@ struct JournalScenario {
     std::string operation;
     std::int64_t segment_size = 65536;
     bool sync_each = false;
+    bool trims = false;       // removes segments; by the option, if it is a push
     bool power_loss = false;  // the files are of another boot: they are recovered
     bool whole = false;       // the writer had closed, so all was durable
     bool appends = false;     // what it appends is there at the end
