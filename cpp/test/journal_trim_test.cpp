@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "faults.hpp"
 #include "journals.hpp"
 
 // Removing what is not needed any more (spec/journal.md 8).
@@ -264,6 +265,45 @@ TEST_F(JournalTrims, a_gate_that_cannot_be_holds_everything) {
     set_control_word<std::int64_t>(layout::JOURNAL_CONTROL_CONSUMERS + layout::JOURNAL_CONSUMER_GATE, 7);
     EXPECT_EQ(journal.trim(JournalTrim::consumed()), 0U);
     EXPECT_EQ(journal.trim(JournalTrim::position(3 * smallest)), 0U);
+}
+
+TEST_F(JournalTrims, a_sync_passes_over_what_another_process_has_synced_and_trimmed) {
+    Journal journal = Journal::create("j", options());
+    for (const bool close : {false, true}) {
+        JournalWriter writer = journals::writer(journal);
+        const std::int64_t first = journal.stats().synced / smallest * smallest;
+        append(writer, writer.number(), 400);
+        ASSERT_GT(writer.position(), first + 2 * smallest);
+        {
+            bool other = false;
+            const faults::Hook between([&](const faults::Call& call) {
+                if (std::string(call.name) != "open" || std::exchange(other, true)) return 0;
+                // The writer is about to open its first segment.
+                const auto file = flyring::detail::open_journal("j", {});
+                const auto lock = flyring::detail::open_description(file.fd, file.control);
+                EXPECT_TRUE(flyring::detail::JournalSyncer(file).make_durable());
+                flyring::detail::trim_journal(file, lock, layout::MAX_POSITION, true);
+                return 0;
+            });
+            EXPECT_EQ(code_of([&] { close ? writer.close() : writer.sync(); }), "none");
+            EXPECT_TRUE(other);
+        }
+        EXPECT_FALSE(std::filesystem::exists(segment_file(first)));
+        EXPECT_EQ(journal.stats().synced, journal.stats().published - 64);
+        EXPECT_FALSE(journal.stats().failed);
+    }
+}
+
+TEST_F(JournalTrims, a_sync_that_misses_a_segment_which_was_not_trimmed_is_io) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 400);
+    std::filesystem::rename(segment_file(smallest), folder() + "/away");
+    EXPECT_EQ(code_of([&] { writer.sync(); }), "io");
+    EXPECT_EQ(journal.stats().synced, 0);
+    std::filesystem::rename(folder() + "/away", segment_file(smallest));
+    writer.sync();
+    EXPECT_EQ(journal.stats().synced, writer.position() - 64);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "flyring/detail/journal_seek.hpp"
 #include "flyring/detail/journal_segment.hpp"
 #include "flyring/detail/slots.hpp"
 #include "flyring/detail/waiting.hpp"
@@ -50,7 +51,7 @@ class JournalSyncer {
     }
 
     /// Syncs each segment from that of one position to that of another, in this order. Returns 0, or the errno of a
-    /// sync. Throws IoError if one cannot be opened: nothing is lost by that.
+    /// sync. Throws IoError if one cannot be opened, although it was not trimmed: nothing is lost by that.
     int sync_segments(std::int64_t from, std::int64_t to) {
         const JournalHeader& header = file_->header;
         for (std::int64_t at = header.segment_of(from); at <= to; at += header.size()) {
@@ -61,7 +62,11 @@ class JournalSyncer {
     int sync_segment(std::int64_t position) {
         if (!fd_.ours() || position != opened_) {
             fd_ = open_segment(*file_, position);
-            if (!fd_) throw IoError("open", ENOENT, file_->segment_path(position));
+            if (!fd_) {
+                // Trimmed: another process has synced it meanwhile. Loaded after the segment was not found.
+                if (position < beginning(*file_)) return 0;
+                throw IoError("open", ENOENT, file_->segment_path(position));
+            }
             fd_.mark(file_->segment_path(position));
             opened_ = position;
         }
