@@ -201,6 +201,55 @@ TEST_F(JournalRecoveries, pages_that_the_kernel_dropped_are_cut_off) {
     EXPECT_EQ(reader.cuts(), 1);
 }
 
+TEST_F(JournalRecoveries, a_spinning_reader_finds_the_cut) {
+    Journal journal = Journal::create("j", options());
+    std::optional<JournalWriter> writer = journals::writer(journal);
+    append(*writer, 0, 3);
+    writer->sync();
+    append(*writer, 3, 20);
+    JournalReader reader = journal.reader();
+    JournalReader member = journal.reader();
+    ASSERT_EQ(read_all(reader), 23);
+    ASSERT_EQ(read_all(member), 23);
+    {
+        const faults::Hook fail(
+            [](const faults::Call& call) { return std::string(call.name) == "fdatasync" ? EIO : 0; });
+        EXPECT_EQ(code_of([&] { writer->sync(); }), "io");
+    }
+    writer.reset();
+    read_all(reader);  // past the check of that sync
+    read_all(member);
+    reader.set_spin(1h);
+    flyring::WaitSet set;
+    set.add(member);
+    set.set_spin(1h);
+    std::optional<std::int64_t> found;
+    std::thread spins([&] {
+        if (const auto message = reader.take(20s)) found = message->number();
+    });
+    std::size_t ready = 0;
+    std::thread spins_in_set([&] { ready = set.wait(20s).size(); });
+    std::this_thread::sleep_for(20ms);
+    // A page behind `synced` is as it was on the disk: empty.
+    const std::int64_t page = (static_cast<std::int64_t>(offset_in_segment(journal.stats().synced)) / 4096 + 1) * 4096;
+    {
+        const flyring::detail::Fd fd(::open(segment_file(0).c_str(), O_RDWR | O_CLOEXEC));
+        const std::vector<std::byte> empty(4096);
+        ASSERT_EQ(::pwrite(fd.get(), empty.data(), empty.size(), page), 4096);
+    }
+    JournalWriter next = journals::writer(journal);
+    EXPECT_TRUE(next.recovery());
+    const std::int64_t number = next.number();
+    append(next, number, 1);
+    spins.join();
+    spins_in_set.join();
+    EXPECT_EQ(found, number);
+    EXPECT_EQ(reader.cuts(), 1);
+    EXPECT_EQ(ready, 1U);
+    EXPECT_EQ(read_all(member), 1);
+    EXPECT_EQ(member.cuts(), 1);
+}
+
 /// A disk that writes the pages of a journal's files in any order. Of each file it holds what the last sync of that
 /// file wrote, and each state of each sector since then may have reached it.
 class Disk {

@@ -71,7 +71,7 @@ class JournalReaderCore : public JournalMember {
 
     // For a wait set.
 
-    bool is_ready_in_set() const noexcept {
+    bool is_ready_in_set() noexcept {
         if (use() == closing) return false;
         if (mapped_ && cursor_ != stop_) return is_ready();
         return more_ || is_ready();
@@ -80,7 +80,7 @@ class JournalReaderCore : public JournalMember {
     bool look_in_set() noexcept {
         if (!usable()) return true;
         if (!mapped_ || load_acquire(file_.published()) <= cursor_) return false;
-        empty_looks_ = looks_to_publish - 1;  // the journal may have been recovered: the next look finds a cut
+        look_behind_next();
         return true;
     }
     /// How long to sleep at most: the writer does not wake if `wakes` is not the epoch.
@@ -283,19 +283,23 @@ class JournalReaderCore : public JournalMember {
     }
     /// Nothing is at the cursor in the mapped segment. True: look again.
     bool nothing_here() {
-        // Only one of many such looks loads `published`: a load takes its cache line from the writer.
-        if (++empty_looks_ % looks_to_publish != 0) return false;
-        const std::int64_t published = load_acquire(file_.published());
-        seen_published_ = published;
-        if (published <= cursor_ || file_.header.segment_of(cursor_) >= file_.header.segment_of(published - 1)) {
-            return false;
-        }
-        // Published lies in a later segment: now the record must be seen, unless the journal was recovered.
+        if (!is_left_behind()) return false;
+        // Now the record must be seen, unless the journal was recovered.
         const std::byte* const at = base_ + (cursor_ - origin_);
         if (load_acquire(word_at<std::int32_t>(at, layout::RECORD_LENGTH)) != 0) return true;
         leave();
         return look_for_cut() || damaged(cursor_);
     }
+    /// Counts a look that finds nothing at the cursor. Only one of many loads `published`: a load takes its cache line
+    /// from the writer. Whether `published` lies in a later segment then.
+    bool is_left_behind() noexcept {
+        if (++empty_looks_ % looks_to_publish != 0) return false;
+        const std::int64_t published = load_acquire(file_.published());
+        seen_published_ = published;
+        return published > cursor_ && file_.header.segment_of(cursor_) < file_.header.segment_of(published - 1);
+    }
+    /// Makes the next look that finds nothing load `published`: the journal may have been recovered.
+    void look_behind_next() noexcept { empty_looks_ = looks_to_publish - 1; }
     bool pass_check(const std::byte* at) {
         const auto count = load_relaxed(word_at<std::int64_t>(at, layout::JOURNAL_CHECK_COUNT));
         const auto position = load_relaxed(word_at<std::int64_t>(at, layout::JOURNAL_CHECK_POSITION));
@@ -469,11 +473,14 @@ class JournalReaderCore : public JournalMember {
 
     // ---- waiting (channel.md 6.16) ----
 
-    bool is_ready() const noexcept {
+    bool is_ready() noexcept {
         if (!usable()) return true;
         if (mapped_ && cursor_ != stop_) {
             const std::byte* const at = base_ + (cursor_ - origin_);
-            return load_acquire(word_at<std::int32_t>(at, layout::RECORD_LENGTH)) != 0;
+            if (load_acquire(word_at<std::int32_t>(at, layout::RECORD_LENGTH)) != 0) return true;
+            if (!is_left_behind()) return false;
+            look_behind_next();  // the next poll must see it, too
+            return true;
         }
         if (!whole_ && file_.is_of_this_boot()) return true;
         if (durable_) return load_acquire(file_.synced()) != seen_synced_;
@@ -501,7 +508,7 @@ class JournalReaderCore : public JournalMember {
         sleep_once(
             file_.data(), waiting_bit(0), !file_.read_only, deadline, [&] { return is_ready(); },
             [&] { return cap(); });
-        empty_looks_ = looks_to_publish - 1;  // the next look also loads `published`
+        look_behind_next();
         return true;
     }
 
