@@ -18,6 +18,16 @@ using support::code_of;
 
 class JournalVerbs : public JournalTest {};
 
+/// The text of the FlyringError that `action` throws.
+std::string text_of_error(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const flyring::FlyringError& error) {
+        return error.what();
+    }
+    return "none";
+}
+
 TEST_F(JournalVerbs, create_makes_the_folder_with_a_control_file_and_a_segment) {
     JournalOptions made = options();
     made.consumers = 3;
@@ -357,6 +367,50 @@ TEST_F(JournalVerbs, there_is_one_writer) {
     EXPECT_EQ(journal.push("three"), 256);
     JournalReader reader = journal.reader();
     EXPECT_EQ(reader.poll([](const JournalMessage&) {}), 3);
+}
+
+TEST_F(JournalVerbs, error_texts_say_what_is_wrong_and_what_to_do) {
+    const std::string path = journal_folder();
+    {
+        Journal journal = boot(1).create("j", options());
+        const auto taken = [] { return text_of_error([] { boot(1).open("j").writer("", false); }); };
+        const std::string pid = std::to_string(::getpid());
+        const std::string advice = "wait longer, close that writer, or kill its process if it is stopped";
+        {
+            JournalWriter writer = journal.writer("feed", false);
+            EXPECT_EQ(taken(), "journal " + path +
+                                   ": the writer's slot is taken; the last JournalWriter was 'feed' (pid " + pid +
+                                   "); " + advice);
+        }
+        {  // a push leaves the name of the last writer
+            const auto file = flyring::detail::open_journal("j", {});
+            const auto push = flyring::detail::open_description(file.fd, file.control);
+            ASSERT_TRUE(flyring::detail::lock_byte(push, file.writer_lock(), file.control));
+            EXPECT_EQ(taken(), "journal " + path +
+                                   ": the writer's slot is taken; the last JournalWriter was 'feed' (pid " + pid +
+                                   "); " + advice);
+        }
+        JournalWriter writer = journals::writer(journal);
+        EXPECT_EQ(
+            text_of_error([&] { writer.append(std::string(16369, 'x')); }),
+            "a message of 16369 bytes is too large: this journal takes 16368; split it, or create the journal with "
+            "a greater segment_size");
+        while (writer.position() < smallest - 1100) writer.append(std::string(1000, 'x'));
+        const faults::Hook full(
+            [](const faults::Call& call) { return std::string(call.name) == "posix_fallocate" ? ENOSPC : 0; });
+        const std::string text = text_of_error([&] { writer.append(std::string(2000, 'y')); });
+        EXPECT_NE(text.find("; trim it, or make room on the disk"), std::string::npos) << text;
+    }
+    Journal journal = boot(2).open("j");  // it was closed with a sync
+    EXPECT_EQ(text_of_error([&] { journal.consumer("c"); }),
+              "journal " + path +
+                  " was written in another boot, and no writer has recovered it yet; take a writer, which recovers it");
+    set_control_word(layout::JOURNAL_CONTROL_TRIMMED, std::int64_t{5});
+    EXPECT_EQ(
+        text_of_error([&] { journal.reader(); }),
+        "journal " + path +
+            " is corrupt at position 5: trimmed is no segment's position; copy what a reader with skip_damaged can "
+            "read, and create it again");
 }
 
 TEST_F(JournalVerbs, no_space_changes_nothing_and_it_goes_on_when_there_is_room) {

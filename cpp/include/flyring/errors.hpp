@@ -334,7 +334,8 @@ class CorruptJournal : public FlyringError, public detail::WithPath, public deta
   public:
     CorruptJournal(std::string path, std::int64_t position, std::string reason)
         : FlyringError("corrupt-journal", "journal " + path + " is corrupt at position " + std::to_string(position) +
-                                              ": " + reason + "; read it from another place, or make a new one"),
+                                              ": " + reason +
+                                              "; copy what a reader with skip_damaged can read, and create it again"),
           WithPath(std::move(path)),
           WithReason(std::move(reason)),
           position_(position) {}
@@ -375,11 +376,21 @@ class Damaged : public FlyringError, public detail::WithPath {
 /// synced close.)
 class NeedsRecovery : public FlyringError, public detail::WithPath, public detail::WithReason {
   public:
-    NeedsRecovery(std::string path, std::string reason, const std::string& what = "table")
+    /// Of a table.
+    NeedsRecovery(std::string path, std::string reason)
         : FlyringError("needs-recovery",
-                       what + " " + path + " was last changed before a reboot, and not closed with sync: " + reason),
+                       "table " + path + " was last changed before a reboot, and not closed with sync: " + reason),
           WithPath(std::move(path)),
           WithReason(std::move(reason)) {}
+    /// Of a journal, however it was closed.
+    static NeedsRecovery journal(const std::string& path) {
+        const std::string reason = "no writer has recovered it yet; take a writer, which recovers it";
+        return {"journal " + path + " was written in another boot, and " + reason, path, reason};
+    }
+
+  private:
+    NeedsRecovery(const std::string& text, std::string path, std::string reason)
+        : FlyringError("needs-recovery", text), WithPath(std::move(path)), WithReason(std::move(reason)) {}
 };
 
 /// The file system has too little room (both numbers are bytes), or no counter is free (both numbers are counters), or
@@ -430,7 +441,7 @@ class NoFreeSlot : public FlyringError {
   public:
     NoFreeSlot(const std::string& path, std::string kind, std::uint32_t slots, std::vector<SlotOwner> owners,
                const std::string& reason)
-        : FlyringError("no-free-slot", (is_journal(path) ? "journal " : "channel ") + path + ": " + reason),
+        : FlyringError("no-free-slot", noun(path) + path + ": " + reason),
           kind_(std::move(kind)),
           slots_(slots),
           owners_(std::move(owners)) {}
@@ -442,9 +453,12 @@ class NoFreeSlot : public FlyringError {
     const std::vector<SlotOwner>& owners() const noexcept { return owners_; }
 
   private:
-    static bool is_journal(const std::string& path) {
-        constexpr std::string_view ending = ".journal";
-        return path.size() > ending.size() && path.compare(path.size() - ending.size(), ending.size(), ending) == 0;
+    /// What a path names, for a text.
+    static std::string noun(const std::string& path) {
+        const auto ends_in = [&](std::string_view end) {
+            return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+        };
+        return ends_in(".journal") ? "journal " : ends_in(".table") ? "table " : "channel ";
     }
 
     std::string kind_;
@@ -466,10 +480,19 @@ class MessageTooLarge : public FlyringError {
                                         std::to_string(limit)),
           length_(length),
           limit_(limit) {}
+    /// In a journal.
+    static MessageTooLarge in_journal(std::uint64_t length, std::uint64_t limit) {
+        return {length, limit,
+                "a message of " + std::to_string(length) + " bytes is too large: this journal takes " +
+                    std::to_string(limit) + "; split it, or create the journal with a greater segment_size"};
+    }
     std::uint64_t length() const noexcept { return length_; }
     std::uint64_t limit() const noexcept { return limit_; }
 
   private:
+    MessageTooLarge(std::uint64_t length, std::uint64_t limit, const std::string& text)
+        : FlyringError("too-large", text), length_(length), limit_(limit) {}
+
     std::uint64_t length_;
     std::uint64_t limit_;
 };

@@ -70,7 +70,7 @@ class Journal {
     }
     /// Removes the journal with all that it holds. Throws NoFreeSlot if a process has its writer's slot.
     static void unlink(const std::string& name) {
-        detail::unlink_journal(name, [](const detail::JournalFile& file) { detail::throw_writer_not_free(file); });
+        detail::unlink_journal(name, [](const detail::JournalFile& file) { file.throw_not_free(); });
     }
     /// The path of the folder that `name` stands for. Throws InvalidArgument.
     static std::string path_of(const std::string& name) { return detail::journal_path(name); }
@@ -100,7 +100,7 @@ class Journal {
         state_->check_open();
         if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 or more");
         const auto most = static_cast<std::size_t>(header().longest() - detail::journal_message_header);
-        if (message.size() > most) throw MessageTooLarge(message.size(), most);
+        if (message.size() > most) throw MessageTooLarge::in_journal(message.size(), most);
         detail::check_timeout(timeout);
         state_->check_writable();
         state_->check_no_own_writer();

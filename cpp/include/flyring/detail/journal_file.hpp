@@ -216,6 +216,8 @@ struct JournalFile {
                 word<std::uint32_t>(layout::JOURNAL_CONTROL_WORK_ASLEEP)};
     }
     SlotWords slot() const noexcept { return SlotWords(word<std::byte>(layout::JOURNAL_CONTROL_SLOT)); }
+    /// Throws NoFreeSlot, with the last JournalWriter that held the writer's slot.
+    [[noreturn]] void throw_not_free() const { throw_writer_not_free(path, slot(), "JournalWriter"); }
     ConsumerWords consumer(std::uint32_t slot) const noexcept {
         return ConsumerWords(word<std::byte>(layout::JOURNAL_CONTROL_CONSUMERS + layout::JOURNAL_CONSUMER_SIZE * slot));
     }

@@ -103,7 +103,7 @@ inline bool is_ready(const JournalFile& file, std::int64_t position) noexcept {
 [[noreturn, gnu::cold]] inline void throw_no_space_for_segment(const JournalFile& file, const NoSpace& error) {
     throw NoSpace("there is no space for the next segment of journal " + file.path + ": it needs " +
                       std::to_string(error.needed()) + " bytes, free are " + std::to_string(error.free()) +
-                      "; trim it, or make room",
+                      "; trim it, or make room on the disk",
                   error.needed(), error.free());
 }
 

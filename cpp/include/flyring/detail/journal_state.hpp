@@ -188,7 +188,7 @@ class JournalState final : public ForkAware {
     /// Throws NeedsRecovery if the journal is of another boot.
     void check_whole() const {
         if (file.is_of_this_boot()) return;
-        throw NeedsRecovery(file.path, "the machine stopped; take a writer, which mends it", "journal");
+        throw NeedsRecovery::journal(file.path);
     }
 
     /// Calls use(), with fork and close kept out: for what opens a description.

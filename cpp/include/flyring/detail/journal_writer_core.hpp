@@ -29,22 +29,6 @@
 
 namespace flyring::detail {
 
-/// Throws NoFreeSlot, which names the last owner of the writer's slot.
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_writer_not_free(const JournalFile& file) {
-    std::vector<SlotOwner> owners;
-    SlotFields fields;
-    std::string who = "another process";
-    if (read_fields(file.slot(), fields)) {
-        owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
-        if (fields.pid != 0) {
-            who = "process " + std::to_string(fields.pid);
-            if (!owners[0].name.empty()) who += " '" + owners[0].name + "'";
-        }
-    }
-    throw NoFreeSlot(file.path, "writer", 1, std::move(owners),
-                     "the writer's slot is taken, last by " + who + "; wait longer, or close that writer");
-}
-
 /// The owner of the writer's slot. Its address never changes.
 class JournalWriterCore final : public JournalMember {
   public:
@@ -276,7 +260,7 @@ class JournalWriterCore final : public JournalMember {
         if (open() && use() != idle) throw_in_use();
         if (!open()) throw_unusable();
         if (type < 1) throw InvalidArgument("type", std::to_string(type) + " is not 1 or more");
-        if (length > max_payload_) throw MessageTooLarge(length, max_payload_);
+        if (length > max_payload_) throw MessageTooLarge::in_journal(length, max_payload_);
         JournalMember::refuse();
     }
     [[noreturn, gnu::noinline, gnu::cold]] void lose_claim() {
@@ -532,7 +516,7 @@ inline void JournalWriterCore::take(const std::string* name, std::int64_t deadli
     });
     while (!lock_byte(lock_.description(), file_.writer_lock(), file_.control)) {
         const std::int64_t time = clock_ns(CLOCK_MONOTONIC);
-        if (time >= deadline) throw_writer_not_free(file_);
+        if (time >= deadline) file_.throw_not_free();
         std::this_thread::sleep_for(Nanoseconds(std::min<std::int64_t>(1'000'000, deadline - time)));
         state_->check_open();
     }
@@ -583,7 +567,7 @@ inline void JournalWriterCore::begin(const WriterStart& start) {
 inline std::size_t JournalWriterCore::append_many(span<const Bytes> messages, std::int32_t type, std::int64_t time) {
     if (use() != idle || !usable() || type < 1) refuse(0, type);
     for (const Bytes& message : messages) {
-        if (message.size() > max_payload_) throw MessageTooLarge(message.size(), max_payload_);
+        if (message.size() > max_payload_) throw MessageTooLarge::in_journal(message.size(), max_payload_);
     }
     if (messages.empty()) return 0;
     const InUse guard(*this);

@@ -158,6 +158,27 @@ inline bool read_fields(const SlotWords& slot, SlotFields& fields) noexcept {
     return false;
 }
 
+/// Throws NoFreeSlot for the one writer's slot of a table or journal, with the last object of `kind` that held it: a
+/// single change and a push do not store their names. `slot`: empty if its words cannot be used.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_writer_not_free(const std::string& path,
+                                                                         const std::optional<SlotWords>& slot,
+                                                                         const std::string& kind) {
+    std::vector<SlotOwner> owners;
+    SlotFields fields;
+    std::string last;
+    if (slot && read_fields(*slot, fields)) {
+        owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
+        if (fields.pid != 0) {
+            last = "the last " + kind + " was " +
+                   (owners[0].name.empty() ? "without a name" : "'" + owners[0].name + "'") + " (pid " +
+                   std::to_string(fields.pid) + "); ";
+        }
+    }
+    throw NoFreeSlot(
+        path, "writer", 1, std::move(owners),
+        "the writer's slot is taken; " + last + "wait longer, close that writer, or kill its process if it is stopped");
+}
+
 /// The control lock, held as long as this object lives (5.1).
 class ControlLock {
   public:

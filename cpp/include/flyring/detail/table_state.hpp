@@ -294,20 +294,7 @@ class TableState final : public ForkAware {
 
     /// Throws NoFreeSlot, with the last TableWriter that held the writer's slot.
     [[noreturn, gnu::cold, gnu::noinline]] static void throw_not_free(const TableFile& file) {
-        std::vector<SlotOwner> owners;
-        SlotFields fields;
-        std::string last;
-        if (read_fields(file.slot(), fields)) {
-            owners.push_back({0, std::string(fields.letters, fields.name_length), fields.pid});
-            if (fields.pid != 0) {
-                last = "the last TableWriter was " +
-                       (owners[0].name.empty() ? "without a name" : "'" + owners[0].name + "'") + " (pid " +
-                       std::to_string(fields.pid) + "); ";
-            }
-        }
-        throw NoFreeSlot(file.path, "writer", 1, std::move(owners),
-                         "the writer's slot is taken; " + last +
-                             "wait longer, close that writer, or kill its process if it is stopped");
+        throw_writer_not_free(file.path, file.slot(), "TableWriter");
     }
 
   private:
