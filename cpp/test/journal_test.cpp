@@ -369,6 +369,88 @@ TEST_F(JournalVerbs, there_is_one_writer) {
     EXPECT_EQ(reader.poll([](const JournalMessage&) {}), 3);
 }
 
+TEST_F(JournalVerbs, an_unlink_that_cannot_look_at_the_journal_removes_nothing) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journal.writer("feed", false);
+    const std::vector<std::pair<std::string, int>> faults = {
+        {"open", EMFILE}, {"mmap", ENOMEM}, {"pread", EIO}, {"fstat", EIO}, {"getrandom", EIO}};
+    for (const auto& [name, error] : faults) {
+        int tried = 0;
+        for (bool reached = true; reached; ++tried) {
+            int calls = 0;
+            const faults::Hook fail([&, call = name, number = error](const faults::Call& made) {
+                return call == made.name && calls++ >= tried ? number : 0;
+            });
+            const std::string code = code_of([] { Journal::unlink("j"); });
+            reached = calls > tried;
+            ASSERT_EQ(code, reached ? "io" : "no-free-slot") << name << " " << tried;
+            ASSERT_TRUE(std::filesystem::exists(control_file())) << name << " " << tried;
+        }
+        EXPECT_GT(tried, 1) << name << " is not called";
+    }
+    writer.append("x");
+    writer.close();
+    Journal::unlink("j");
+    EXPECT_FALSE(std::filesystem::exists(journal_folder()));
+}
+
+TEST_F(JournalVerbs, a_broken_journal_is_removed_only_without_a_writer) {
+    const std::vector<std::pair<std::uint64_t, std::string>> broken = {
+        {layout::JOURNAL_HEADER_MAJOR, "version-too-new"}, {layout::JOURNAL_HEADER_CRC, "corrupt-header"}};
+    for (const auto& [offset, code] : broken) {
+        Journal journal = Journal::create("j", options());
+        {
+            JournalWriter writer = journals::writer(journal);
+            support::poke<std::uint16_t>(
+                control_file(), offset,
+                static_cast<std::uint16_t>(support::peek<std::uint16_t>(control_file(), offset) + 1));
+            EXPECT_EQ(code_of([] { Journal::open("j"); }), code);
+            EXPECT_EQ(code_of([] { Journal::unlink("j"); }), "no-free-slot") << code;
+            EXPECT_TRUE(std::filesystem::exists(control_file()));
+            writer.append("x");
+        }
+        Journal::unlink("j");
+        EXPECT_FALSE(std::filesystem::exists(journal_folder()));
+    }
+    Journal::create("j", options());
+    std::filesystem::resize_file(control_file(), 100);
+    EXPECT_EQ(code_of([] { Journal::open("j"); }), "truncated");
+    Journal::unlink("j");
+    EXPECT_FALSE(std::filesystem::exists(journal_folder()));
+}
+
+TEST_F(JournalVerbs, a_look_at_the_folder_that_fails_is_an_error) {
+    Journal::create("j", options());
+    const std::vector<std::byte> segment = support::read_file(segment_file(0));
+    for (const auto& [error, code] : {std::pair{EIO, "io"}, std::pair{EACCES, "access-denied"}}) {
+        int looks = 0;
+        const faults::Hook fail([&, number = error](const faults::Call& call) {
+            return std::string(call.name) == "lstat" && ++looks < 100 ? number : 0;
+        });
+        EXPECT_EQ(code_of([] { Journal::unlink("j"); }), code);
+        EXPECT_EQ(code_of([] { Journal::create("j", options()); }), code);
+        EXPECT_EQ(code_of([] { Journal::create("k", options()); }), code);
+        EXPECT_LT(looks, 100) << "it looked again and again";
+        if (error != EIO) continue;
+        try {
+            Journal::unlink("j");
+            FAIL();
+        } catch (const flyring::IoError& failed) {
+            EXPECT_EQ(failed.error(), EIO);
+        }
+    }
+    {  // only the look for the control file fails
+        bool first = true;
+        const faults::Hook fail([&](const faults::Call& call) {
+            return std::string(call.name) == "lstat" && std::exchange(first, false) ? EIO : 0;
+        });
+        EXPECT_EQ(code_of([] { Journal::create("j", options()); }), "exists");
+    }
+    EXPECT_EQ(support::read_file(segment_file(0)), segment);
+    Journal::unlink("j");
+    EXPECT_FALSE(std::filesystem::exists(journal_folder()));
+}
+
 TEST_F(JournalVerbs, error_texts_say_what_is_wrong_and_what_to_do) {
     const std::string path = journal_folder();
     {

@@ -69,9 +69,7 @@ class Journal {
         }
     }
     /// Removes the journal with all that it holds. Throws NoFreeSlot if a process has its writer's slot.
-    static void unlink(const std::string& name) {
-        detail::unlink_journal(name, [](const detail::JournalFile& file) { file.throw_not_free(); });
-    }
+    static void unlink(const std::string& name) { detail::unlink_journal(name); }
     /// The path of the folder that `name` stands for. Throws InvalidArgument.
     static std::string path_of(const std::string& name) { return detail::journal_path(name); }
 

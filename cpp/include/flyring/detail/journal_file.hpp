@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -315,12 +314,7 @@ class LockedFolder {
             while (::flock(fd_.get(), LOCK_EX) != 0) {
                 if (errno != EINTR) throw_errno("flock", path);
             }
-            struct stat mine{};
-            struct stat named{};
-            if (::fstat(fd_.get(), &mine) != 0) throw_errno("fstat", path);
-            const bool same = ::stat(path.c_str(), &named) == 0 && mine.st_ino == named.st_ino &&
-                              mine.st_dev == named.st_dev && mine.st_nlink > 0;
-            if (same) return;
+            if (has_its_name()) return;
             if (!make) throw NoSuchChannel(path);
         }
     }
@@ -362,6 +356,19 @@ class LockedFolder {
     }
 
   private:
+    /// Whether the folder was not removed before it was locked. Throws AccessDenied, IoError if that cannot be found
+    /// out.
+    bool has_its_name() const {
+        struct stat mine{};
+        struct stat named{};
+        if (::fstat(fd_.get(), &mine) != 0) throw_errno("fstat", path_);
+        if (::lstat(path_.c_str(), &named) != 0) {
+            if (errno != ENOENT) throw_errno("lstat", path_);
+            return false;
+        }
+        return mine.st_ino == named.st_ino && mine.st_dev == named.st_dev && mine.st_nlink > 0;
+    }
+
     std::string path_;
     Fd fd_;
 };
@@ -371,8 +378,9 @@ inline void unlink_if_there(const std::string& path) {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_errno("unlink", path);
 }
 
-/// Removes a journal (2). Throws NoFreeSlot if a process has the writer's slot.
-inline void unlink_journal(const std::string& journal, const std::function<void(const JournalFile&)>& not_free) {
+/// Removes a journal (2). Throws NoFreeSlot if a process has the writer's slot, also that of a journal that is broken
+/// or of a newer version: its words are not used, but its locks are.
+inline void unlink_journal(const std::string& journal) {
     const std::string path = journal_path(journal);
     check_default_folder(journal);
     const LockedFolder folder(path, false);
@@ -380,35 +388,43 @@ inline void unlink_journal(const std::string& journal, const std::function<void(
     const Fd fd(::open(control.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd) throw_open_error(path, errno);
     std::uint64_t magic = 0;
-    if (::pread(fd.get(), &magic, sizeof magic, 0) != sizeof magic || magic != layout::JOURNAL_MAGIC) {
+    const ssize_t size = ::pread(fd.get(), &magic, sizeof magic, 0);
+    if (size < 0) throw_errno("pread", control);
+    if (size != sizeof magic || magic != layout::JOURNAL_MAGIC) {
         throw NotAChannel(path, "its control file does not begin with the magic bytes of a journal");
     }
-    const auto remove = [&] {
-        unlink_if_there(control);
-        std::vector<std::string> names = folder.names();
-        std::sort(names.begin(), names.end());
-        for (const std::string& name : names) {
-            if (LockedFolder::is_of_a_journal(name)) unlink_if_there(path + "/" + name);
-        }
-        // Other files may be in it: then it stays.
-        if (::rmdir(path.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST) throw_errno("rmdir", path);
-    };
-    std::optional<JournalFile> file;
+    std::optional<JournalFile> file;  // empty: its words cannot be used
     try {
         OpenJournalOptions options;
         options.any_file_system = true;
         file = open_journal(path, options);
-    } catch (const AccessDenied&) {
-        throw;
-    } catch (const FlyringError&) {
-        return remove();  // a broken one has no owner
+    } catch (const CorruptHeader&) {
+        // Broken: what its words mean is not known.
+    } catch (const Truncated&) {
+        // The same.
+    } catch (const VersionTooNew&) {
+        // The same. Any other error is passed on: it may be one of this process only, such as too many open files.
     }
-    const Fd description = open_description(file->fd, file->control);
-    if (!lock_byte(description, file->writer_lock(), file->control)) not_free(*file);
-    const SlotGuard guard(description, file->writer_lock());
-    const ControlLock lock(description, file->control_lock(), file->control);
-    store_relaxed(file->successor(), layout::SUCCESSOR_UNLINKED);
-    remove();
+    constexpr std::uint64_t control_lock = layout::HEADER_LENGTH + layout::CONTROL_CONTROL_LOCK;
+    constexpr std::uint64_t writer_lock =
+        layout::HEADER_LENGTH + layout::JOURNAL_CONTROL_SLOT + layout::CONTROL_SLOT_LOCK;
+    const Fd description = open_description(fd, control);
+    if (!lock_byte(description, writer_lock, control)) {
+        if (file) file->throw_not_free();
+        throw_writer_not_free(path, std::nullopt, "JournalWriter");
+    }
+    const SlotGuard guard(description, writer_lock);
+    const ControlLock lock(description, control_lock, control);
+    if (file) store_relaxed(file->successor(), layout::SUCCESSOR_UNLINKED);
+    unlink_if_there(control);
+    std::vector<std::string> names = folder.names();
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+        if (LockedFolder::is_of_a_journal(name)) unlink_if_there(path + "/" + name);
+    }
+    // Other files may be in it: then it stays.
+    if (::rmdir(path.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST) throw_errno("rmdir", path);
+    if (!file) return;
     wake_all(file->data());
     wake_all(file->work());
 }

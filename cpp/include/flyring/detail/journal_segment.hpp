@@ -194,8 +194,8 @@ inline JournalFile create_journal(const std::string& journal, const JournalOptio
     struct stat status{};
     if (::lstat(file.control.c_str(), &status) == 0) throw ChannelExists(file.path);
     const LockedFolder folder(file.path, true);
-    if (::lstat(file.control.c_str(), &status) == 0) throw ChannelExists(file.path);
     for (const std::string& name : folder.names()) {
+        if (name == "control") throw ChannelExists(file.path);
         if (!LockedFolder::is_of_a_journal(name)) {
             throw NotAChannel(file.path, "it is a folder with other files, such as " + name);
         }
