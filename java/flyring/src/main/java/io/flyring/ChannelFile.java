@@ -15,6 +15,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
+import java.util.function.ToIntBiFunction;
 import java.util.function.ToIntFunction;
 
 /** An open channel file: its descriptor, reads and writes, and its mappings (channel.md 3). */
@@ -47,6 +48,11 @@ final class ChannelFile implements AutoCloseable {
     static volatile ToIntFunction<String> syncs;
     /** For tests: with what an allocation of a file fails, a negated error number; 0, or null: the system is asked. */
     static volatile ToIntFunction<String> allocations;
+    /**
+     * For tests: with what another system call fails, by its name and a file's path: a negated error number; 0, or
+     * null: the system is asked.
+     */
+    static volatile ToIntBiFunction<String, String> faults;
 
     /** Maps a range of the file. */
     interface Mapper {
@@ -71,6 +77,12 @@ final class ChannelFile implements AutoCloseable {
                 + Linux.text(errno) + ". Check owner and mode of the file and of its folder.");
         }
         return new IoException(call, errno, path, path + ": " + call + " failed: " + Linux.text(errno) + ".");
+    }
+
+    /** With what a system call is to fail, for a test; else 0. */
+    static int fault(String call, String path) {
+        final ToIntBiFunction<String, String> other = faults;
+        return other == null ? 0 : other.applyAsInt(call, path);
     }
 
     static ChannelFile open(String path, boolean readOnly) {
@@ -228,6 +240,7 @@ final class ChannelFile implements AutoCloseable {
     /** Whether any process holds the lock on a byte; this description holds no locks itself. */
     synchronized boolean locked(long offset) {
         int result = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1);
+        check("open", fault("open", path), path);
         check("fcntl", result, path);
         return result != Linux.F_UNLCK;
     }
@@ -333,6 +346,7 @@ final class ChannelFile implements AutoCloseable {
             Pause.nanos(MAP_RETRY_NANOS);
             result = Sys.map(fd, offset - skipped, skipped + length, !asReadOnly);
         }
+        check("mmap", fault("mmap", path), path);
         if (result < 0) {
             throw io("mmap", (int) -result, path);
         }

@@ -253,7 +253,7 @@ public final class Journal implements AutoCloseable {
         synchronized (taking) {
             checkOpen();
             final JournalSeat seat = new JournalSeat(file);
-            JournalHelper thread = null;
+            JournalWriter.Hold hold = null;
             boolean done = false;
             try {
                 if (!seat.tryLock(Layout.JOURNAL_CONTROL_SLOT)) {
@@ -262,22 +262,20 @@ public final class Journal implements AutoCloseable {
                 final JournalAppender appender = new JournalAppender(file);
                 final JournalRecovery recovery =
                     new JournalTaking(file, seat, appender, options.recoveryProgress).enter(bytes);
+                hold = new JournalWriter.Hold(seat, appender);
                 if (helper) {
-                    thread = new JournalHelper(file, appender.handover, ahead);
-                    thread.start();
+                    hold.help(new JournalHelper(file, appender.handover, ahead));
                 }
-                final JournalWriter writer = new JournalWriter(this, appender,
-                    new JournalWriter.Hold(seat, appender, thread), name, recovery);
+                final JournalWriter writer = new JournalWriter(this, appender, hold, name, recovery);
                 synchronized (open) {
                     open.add(writer);
                 }
                 done = true;
                 return writer;
             } finally {
-                if (!done) {
-                    if (thread != null) {
-                        thread.stop();
-                    }
+                if (!done && hold != null) {
+                    hold.run(); // as the close of a writer
+                } else if (!done) {
                     seat.close();
                 }
             }
@@ -751,7 +749,9 @@ public final class Journal implements AutoCloseable {
      * Closes the journal and its writer, readers and consumers. The writer syncs first. A second close does nothing.
      *
      * @throws ViewAliveException if called from a handler of a reader or consumer; that one stays open.
-     * @throws IoException if the writer's last sync failed; everything is closed all the same.
+     * @throws TwoThreadsException if another thread appends; the writer and the journal stay open.
+     * @throws FlyringException if the writer's last sync failed, as {@link IoException} or
+     *     {@link CorruptJournalException}; everything is closed all the same.
      */
     @Override
     public void close() {
@@ -768,11 +768,13 @@ public final class Journal implements AutoCloseable {
             all = new ArrayList<>(open);
         }
         all.sort(Comparator.comparing(each -> each.getClass().getName())); // in one order, whatever their hashes
-        IoException failed = null;
+        FlyringException failed = null;
         for (AutoCloseable each : all) {
             try {
                 closeQuietly(each);
-            } catch (IoException e) { // it is closed
+            } catch (ViewAliveException | TwoThreadsException e) { // it is in use, and stays open
+                throw e;
+            } catch (FlyringException e) { // it is closed
                 failed = failed == null ? e : failed;
             }
         }

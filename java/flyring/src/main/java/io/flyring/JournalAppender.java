@@ -491,7 +491,7 @@ final class JournalAppender {
                 taken++;
             }
             announce(end + total);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) { // of an Error, too: a writer that stays busy could not be closed
             payload.invalidate();
             throw e;
         }

@@ -438,8 +438,8 @@ final class JournalCursor implements AutoCloseable {
                 return file.published() > cursor && goAround("a segment is missing");
             }
         }
+        run = mapped.map(); // if that fails, the cursor still lies in the span that begins at spanStart
         tail = true;
-        run = mapped.map();
         runBase = base;
         runEnd = base + segmentSize;
         message.over(run);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.util.concurrent.ThreadFactory;
+
 /**
  * A thread of the writer's process that makes segments before the writer needs them, syncs, and trims (journal.md 1, 4,
  * 5, 8). Of all processes only the one that holds the helper lock does so; the others bring in the pages of their own
@@ -10,7 +12,11 @@ final class JournalHelper implements Runnable {
     private static final System.Logger LOG = System.getLogger("io.flyring");
     private static final long CAP_NANOS = 100_000_000;
     private static final long LOOK_NANOS = 1_000_000_000;
-    private static final long STOP_MILLIS = 10_000;
+    private static final long STOP_NANOS = 10_000_000_000L;
+    private static final long NANOS_PER_MILLI = 1_000_000;
+
+    /** For tests: what makes a helper's thread; null: it is a thread as any other. */
+    static volatile ThreadFactory threads;
 
     private final JournalFile file;
     private final JournalHandover handover;
@@ -72,30 +78,48 @@ final class JournalHelper implements Runnable {
         this.handover = handover;
         this.ahead = ahead;
         this.durability = new JournalDurability(file);
-        this.lock = file.file.newLock();
         this.wait = new Wait();
-        this.thread = new Thread(this, "flyring-journal-helper");
+        final ThreadFactory other = threads;
+        this.thread = other == null ? new Thread(this, "flyring-journal-helper") : other.newThread(this);
         thread.setDaemon(true);
+        this.lock = file.file.newLock(); // last: only an object that is whole can close it
     }
 
+    /** Starts the thread; if that fails, this object holds nothing. */
     void start() {
         handover.helping(true);
-        thread.start();
+        boolean started = false;
+        try {
+            thread.start();
+            started = true;
+        } finally {
+            if (!started) {
+                letGo();
+            }
+        }
     }
 
-    /** Ends the thread, and waits until it has. */
+    /** Ends the thread, and waits until it has, even if the calling thread is interrupted: it holds the helper lock. */
     void stop() {
         stopped = true;
         file.work().wakeAll();
+        final long deadline = System.nanoTime() + STOP_NANOS;
         boolean interrupted = false;
-        try {
-            thread.join(STOP_MILLIS);
-        } catch (InterruptedException e) {
-            interrupted = true;
+        for (long left = STOP_NANOS; left > 0 && thread.isAlive(); left = deadline - System.nanoTime()) {
+            try {
+                thread.join(left / NANOS_PER_MILLI + 1);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
         }
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    private void letGo() {
+        handover.helping(false);
+        lock.unlockAndClose(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
     }
 
     @Override
@@ -113,8 +137,7 @@ final class JournalHelper implements Runnable {
         } catch (ClosedException closed) {
             return;
         } finally {
-            handover.helping(false);
-            lock.unlockAndClose(file.lockByte(Layout.JOURNAL_CONTROL_HELPER_LOCK));
+            letGo();
         }
     }
 
@@ -171,8 +194,16 @@ final class JournalHelper implements Runnable {
         if (handover.offered() < base && file.ready() >= base + file.segmentSize) {
             final JournalSegment segment = JournalSegment.open(file, base, false);
             if (segment != null) {
-                segment.map().prefault();
-                handover.offer(segment);
+                boolean offered = false;
+                try {
+                    segment.map().prefault();
+                    handover.offer(segment);
+                    offered = true;
+                } finally {
+                    if (!offered) {
+                        segment.close();
+                    }
+                }
             }
         }
     }

@@ -38,13 +38,18 @@ public final class JournalWriter implements AutoCloseable {
         private final JournalSeat seat;
         private final JournalAppender appender;
         /** Null without one. */
-        private final JournalHelper helper;
+        private JournalHelper helper;
         private boolean closed;
 
-        Hold(JournalSeat seat, JournalAppender appender, JournalHelper helper) {
+        Hold(JournalSeat seat, JournalAppender appender) {
             this.seat = seat;
             this.appender = appender;
-            this.helper = helper;
+        }
+
+        /** Starts a helper, which ends with this object. */
+        void help(JournalHelper with) {
+            with.start();
+            helper = with;
         }
 
         /** Gives the slot back. */

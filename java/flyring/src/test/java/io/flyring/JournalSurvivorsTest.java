@@ -2,6 +2,7 @@
 package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,8 +15,13 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
+import org.agrona.DirectBuffer;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
@@ -172,9 +178,9 @@ class JournalSurvivorsTest {
         } finally {
             ChannelFile.syncs = null;
         }
-        journal.close();
         assertEquals(0, held());
         assertThrows(ClosedException.class, reader::take);
+        journal.close();
         try (Journal again = Journal.open(path()); JournalWriter heir = Journals.writer(again)) {
             assertEquals(1, heir.number());
             assertTrue(!again.stats().failed());
@@ -204,6 +210,172 @@ class JournalSurvivorsTest {
                 Journals.append(heir, "z");
             }
             assertEquals(List.of("x", "z"), Journals.texts(journal));
+        }
+    }
+
+    /** From now on a system call on files of the journal whose names end so fails, until the test's end. */
+    private void fail(String call, String end, int errno) {
+        ChannelFile.faults = (name, file) ->
+            name.equals(call) && file.startsWith(path()) && file.endsWith(end) ? -errno : 0;
+    }
+
+    @AfterEach
+    void repair() {
+        ChannelFile.faults = null;
+        ChannelFile.syncs = null;
+        JournalHelper.threads = null;
+    }
+
+    @Test
+    void aHelperThatCannotMapASegmentKeepsNoDescriptor() throws Exception {
+        try (Journal journal = Journal.create(path(), Journals.small().sync(JournalSync.every(Duration.ofMillis(1))))) {
+            final long before = held();
+            AtomicInteger calls = new AtomicInteger();
+            ChannelFile.faults = (call, file) -> {
+                final boolean helpers = Thread.currentThread().getName().equals("flyring-journal-helper");
+                return helpers && call.equals("mmap") && file.startsWith(path()) && calls.incrementAndGet() > 0
+                    ? -Linux.ENFILE : 0;
+            };
+            JournalWriter writer = journal.writer();
+            Other.until(() -> calls.get() >= 5);
+            writer.close();
+            assertEquals(before, held());
+        }
+    }
+
+    /** Where a reader begins does not become another place when the segment cannot be mapped. */
+    @Test
+    void aReaderWhoseMapFailsGoesOnWhereItWas() {
+        try (Journal journal = Journal.create(path(), Journals.small());
+            JournalWriter writer = Journals.writer(journal); JournalReader reader = journal.reader();
+            JournalReader skipping = journal.reader(JournalStart.OLDEST, false, true)) {
+            Journals.append(writer, 0, 4);
+            for (JournalReader each : List.of(reader, skipping)) {
+                each.seek(JournalStart.number(2));
+                fail("mmap", ".seg", Linux.ENFILE);
+                assertEquals(Linux.ENFILE, assertThrows(IoException.class, each::take).errno());
+                ChannelFile.faults = null;
+            }
+            writer.sync(); // a check: what lies before it is read as a span
+            for (JournalReader each : List.of(reader, skipping)) {
+                assertEquals(Journals.numbered(2, 4), Journals.texts(each));
+                assertEquals(0, each.lost());
+            }
+        }
+    }
+
+    private void assertIsGivenBack(Journal journal, long before) throws IOException {
+        assertEquals(before, held());
+        assertFalse(journal.stats().writing() || journal.stats().helping());
+        final int closedAt = Layout.JOURNAL_CONTROL_SLOT + Layout.PUBLISHER_SLOT_CLOSED;
+        assertEquals(1, (int) Journals.word(path(), closedAt));
+        try (JournalWriter heir = journal.writer()) {
+            Journals.append(heir, "x");
+        }
+    }
+
+    @Test
+    void aWriterWhoseHelperCannotBeMadeIsGivenBack() throws IOException {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            final long before = held();
+            AtomicInteger calls = new AtomicInteger();
+            ChannelFile.faults = (call, file) -> call.equals("open") && file.startsWith(path())
+                && calls.incrementAndGet() > 1 ? -Linux.EMFILE : 0; // the first is that of the slot
+            assertEquals(Linux.EMFILE, assertThrows(IoException.class, journal::writer).errno());
+            ChannelFile.faults = null;
+            assertEquals(2, calls.get());
+            assertIsGivenBack(journal, before);
+        }
+    }
+
+    @Test
+    void aWriterWhoseHelperCannotStartIsGivenBack() throws IOException {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            final long before = held();
+            JournalHelper.threads = work -> new Thread(work) {
+                @Override
+                public void start() {
+                    throw new OutOfMemoryError("unable to create native thread");
+                }
+            };
+            assertThrows(OutOfMemoryError.class, journal::writer);
+            JournalHelper.threads = null;
+            assertIsGivenBack(journal, before);
+        }
+    }
+
+    @Test
+    void aBatchThatIsCutOffByAnErrorLeavesAWriterThatCanBeClosed() throws IOException {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            JournalWriter writer = Journals.writer(journal);
+            Journals.fill(writer, Journals.SMALL - 300, 100);
+            final long number = writer.number();
+            ChannelFile.faults = (call, file) -> {
+                if (call.equals("mmap") && file.startsWith(path())) {
+                    throw new OutOfMemoryError("of a test");
+                }
+                return 0;
+            };
+            DirectBuffer large = TableTest.buffer(new byte[1000]);
+            assertThrows(OutOfMemoryError.class, () -> writer.appendMany(large, large)); // in the next segment
+            ChannelFile.faults = null;
+            assertEquals(number, writer.number());
+            assertEquals(2, writer.appendMany(large, large));
+            writer.close();
+            assertFalse(journal.stats().writing());
+            assertEquals(number + 2, Journals.texts(journal).size());
+        }
+    }
+
+    @Test
+    void aJournalIsClosedAlsoIfTheLastSyncFindsWrongWords() throws IOException {
+        Journal journal = Journal.create(path(), Journals.small());
+        JournalReader reader = journal.reader();
+        JournalWriter writer = Journals.writer(journal);
+        Journals.append(writer, "x");
+        Journals.word(path(), Layout.JOURNAL_CONTROL_SYNCED, 3);
+        assertThrows(CorruptJournalException.class, journal::close);
+        assertEquals(0, held());
+        assertThrows(ClosedException.class, reader::take);
+        assertThrows(ClosedException.class, journal::stats);
+        journal.close();
+    }
+
+    @Test
+    void aCloseWaitsForTheHelperAlsoIfTheThreadIsInterrupted() throws Exception {
+        CountDownLatch syncs = new CountDownLatch(1);
+        CountDownLatch goOn = new CountDownLatch(1);
+        try (Journal journal = Journal.create(path(), Journals.small().sync(JournalSync.every(Duration.ofMillis(1))))) {
+            ChannelFile.syncs = file -> {
+                if (file.startsWith(path()) && Thread.currentThread().getName().equals("flyring-journal-helper")) {
+                    syncs.countDown();
+                    awaited(goOn);
+                }
+                return 0;
+            };
+            JournalWriter writer = journal.writer();
+            Other.until(() -> journal.stats().helping());
+            awaited(syncs); // it makes a segment, and holds the helper lock
+            Other<Integer> later = new Other<>(() -> {
+                Thread.sleep(100);
+                goOn.countDown();
+                return 0;
+            });
+            Thread.currentThread().interrupt();
+            writer.close(false);
+            assertTrue(Thread.interrupted());
+            assertFalse(journal.stats().helping());
+            later.result();
+        } finally {
+            goOn.countDown();
+        }
+    }
+
+    private static void awaited(CountDownLatch latch) {
+        try {
+            assertTrue(latch.await(Other.PATIENCE, TimeUnit.SECONDS));
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
         }
     }
 
