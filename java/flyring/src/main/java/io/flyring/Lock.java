@@ -54,13 +54,15 @@ final class Lock implements AutoCloseable {
 
     synchronized void unlock(long offset) {
         if (ours()) {
+            ChannelFile.check("fcntl", ChannelFile.fault("fcntl", path), path);
             ChannelFile.check("fcntl", Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1), path);
         }
     }
 
     /** Unlocks; false if that fails: then a close drops the lock. */
     synchronized boolean unlockBeforeClose(long offset) {
-        return ours() && Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1) >= 0;
+        return ours() && ChannelFile.fault("fcntl", path) == 0
+            && Sys.lock(fd, Linux.F_OFD_SETLK, Linux.F_UNLCK, offset, 1) >= 0;
     }
 
     /** Whether another description, of any process, holds the lock. */

@@ -188,10 +188,13 @@ final class TableSlot implements AutoCloseable {
         return change.epoch() == epoch();
     }
 
-    /** Gives the slot back. */
+    /**
+     * Gives the slot back; closes the description if the unlock fails, because only that drops the lock. Throws
+     * nothing: what was changed is changed.
+     */
     void release() {
-        if (lock != null) {
-            lock.unlock(lockByte(file));
+        if (lock != null && !lock.unlockBeforeClose(lockByte(file))) {
+            close();
         }
     }
 

@@ -89,6 +89,26 @@ class TableSurvivorsTest {
     }
 
     @Test
+    void aChangeWhoseUnlockFailsIsMadeAndGivesTheSlotBack() {
+        try (Table table = Table.create(path(), TableTest.integer()); Table other = Table.open(path())) {
+            PayloadBuffer value = TableTest.buffer(new byte[8]);
+            ChannelFile.faults = (call, file) -> call.equals("fcntl") && file.equals(path()) ? -Linux.EIO : 0;
+            try {
+                table.put(1, value, 0, 8);
+                other.put(2, value, 0, 8);
+                table.put(3, value, 0, 8);
+            } finally {
+                ChannelFile.faults = null;
+            }
+            assertEquals(3, other.size());
+            try (TableWriter writer = other.writer()) {
+                writer.put(4, value, 0, 8);
+            }
+            table.put(5, value, 0, 8);
+        }
+    }
+
+    @Test
     void threadsOfOneProcessChangeOneAfterAnother() throws Exception {
         final int rounds = 3000;
         try (Table table = Table.create(path(), TableTest.integer()); Table other = Table.open(path())) {
