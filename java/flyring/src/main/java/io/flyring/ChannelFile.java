@@ -121,6 +121,12 @@ final class ChannelFile implements AutoCloseable {
 
     /** Creates a file of {@code length} bytes, without a name if the file system supports that. */
     static ChannelFile create(String path, long length, int mode, boolean anyFileSystem) {
+        return create(path, length, mode, anyFileSystem, "Choose smaller dimensions, or make room: a container's"
+            + " /dev/shm is 64 MiB unless --shm-size says otherwise.");
+    }
+
+    /** The same with what the user is to do if there is no space. */
+    static ChannelFile create(String path, long length, int mode, boolean anyFileSystem, String advice) {
         String folder = folder(path);
         String temporary = null;
         int fd = Sys.openFile(folder, Linux.O_TMPFILE | Linux.O_RDWR | Linux.O_CLOEXEC, mode);
@@ -138,7 +144,7 @@ final class ChannelFile implements AutoCloseable {
             check("fchmod", Sys.changeMode(fd, mode), path);
             file = new ChannelFile(temporary == null ? path : temporary, fd, false);
             file.checkFileSystem(anyFileSystem);
-            file.allocate(length);
+            file.allocate(length, advice);
             good = true;
             return file;
         } finally {
@@ -191,7 +197,7 @@ final class ChannelFile implements AutoCloseable {
         }
     }
 
-    private void allocate(long length) {
+    private void allocate(long length, String advice) {
         long[] typeAndFree = new long[2];
         check("fstatfs", Sys.fileSystem(fd, typeAndFree), path);
         long limit = Sys.fileLimit();
@@ -204,8 +210,7 @@ final class ChannelFile implements AutoCloseable {
         result = result == 0 ? Sys.allocate(fd, length) : result;
         if (result == -Linux.ENOSPC || result == -Linux.EDQUOT || result == -Linux.EFBIG) {
             throw new NoSpaceException(length, typeAndFree[1], path + " needs " + length + " bytes, the file system"
-                + " has " + typeAndFree[1] + " free (" + Linux.text(-result) + "). Choose smaller dimensions, or"
-                + " make room: a container's /dev/shm is 64 MiB unless --shm-size says otherwise.");
+                + " has " + typeAndFree[1] + " free (" + Linux.text(-result) + "). " + advice);
         }
         check("posix_fallocate", result, path);
     }

@@ -150,8 +150,10 @@ final class JournalSegment implements AutoCloseable {
 
     private static JournalSegment make(JournalFile journal, long base, JournalRecord first, boolean replace) {
         final String path = journal.segmentPath(base);
+        final String advice = base == 0 ? "Choose smaller segments, or make room on the disk."
+            : "Trim the journal, or make room on the disk.";
         ChannelFile file = ChannelFile.create(path, Layout.HEADER_LENGTH + journal.segmentSize, journal.file.mode(),
-            true);
+            true, advice);
         boolean done = false;
         try {
             file.write(0, header(journal, base, journal.identity.creation()));

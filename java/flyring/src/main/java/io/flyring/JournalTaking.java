@@ -104,9 +104,11 @@ final class JournalTaking {
     /** The error that the slot was not free in time; names the last held writer. */
     static NoFreeSlotException noFreeSlot(JournalFile file) {
         final JournalSeat.Owner owner = JournalSeat.owner(file, Layout.JOURNAL_CONTROL_SLOT);
+        final String last = owner.pid() == 0 ? "" : "The last JournalWriter was "
+            + (owner.name().isEmpty() ? "without a name" : "'" + owner.name() + "'") + " (pid " + owner.pid() + "). ";
         return new NoFreeSlotException("writer", 1,
             List.of(new NoFreeSlotException.Owner(0, owner.name(), owner.pid())), file.path
-            + ": another process has the journal's one writer slot. The last held writer was '" + owner.name()
-            + "' (pid " + owner.pid() + "). Close it, wait longer, or kill it if it is stopped.");
+            + ": the writer's slot is taken. " + last
+            + "Wait longer, close that writer, or kill its process if it is stopped.");
     }
 }

@@ -153,6 +153,45 @@ class JournalTest {
     }
 
     @Test
+    void aSlotThatIsTakenNamesTheLastWriterIfThereWasOne() {
+        try (Journal journal = create(); JournalFile other = JournalFile.open(path(), new OpenOptions());
+            JournalSeat push = new JournalSeat(other)) {
+            assertTrue(push.tryLock(Layout.JOURNAL_CONTROL_SLOT)); // as a push
+            assertEquals(path() + ": the writer's slot is taken. Wait longer, close that writer, or kill its process if"
+                + " it is stopped.", assertThrows(NoFreeSlotException.class, journal::writer).getMessage());
+            push.close();
+            final String pid = " (pid " + ProcessHandle.current().pid() + "). Wait longer";
+            for (String name : List.of("", "held")) {
+                try (JournalWriter writer = journal.writer(name)) {
+                    final String last = name.isEmpty() ? "without a name" : "'held'";
+                    final String text = assertThrows(NoFreeSlotException.class, journal::writer).getMessage();
+                    assertTrue(text.contains("The last JournalWriter was " + last + pid), text);
+                }
+            }
+        }
+    }
+
+    @Test
+    void aFullDiskIsToldWithWhatHelps() {
+        ChannelFile.allocations = file -> file.startsWith(path()) && file.contains(".seg") ? -Linux.ENOSPC : 0;
+        try {
+            final String created = assertThrows(NoSpaceException.class, this::create).getMessage();
+            assertTrue(created.endsWith("Choose smaller segments, or make room on the disk."), created);
+            ChannelFile.allocations = null;
+            try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
+                ChannelFile.allocations = file -> file.startsWith(path()) ? -Linux.ENOSPC : 0;
+                final NoSpaceException full = assertThrows(NoSpaceException.class,
+                    () -> Journals.fill(writer, Journals.SMALL, 1000));
+                assertEquals(4096 + Journals.SMALL, full.needed());
+                final String text = full.getMessage();
+                assertTrue(text.endsWith("Trim the journal, or make room on the disk."), text);
+            }
+        } finally {
+            ChannelFile.allocations = null;
+        }
+    }
+
+    @Test
     void ofManyCreatorsAtOnceOneCreates() throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(4);
         try {
