@@ -162,7 +162,8 @@ final class ChannelFile implements AutoCloseable {
 
     static String temporary(String path) {
         int slash = path.lastIndexOf('/');
-        return path.substring(0, slash + 1) + "." + path.substring(slash + 1) + "." + UUID.randomUUID() + ".tmp";
+        final String random = UUID.randomUUID().toString().replace("-", ""); // letters and digits: Python expects them
+        return path.substring(0, slash + 1) + "." + path.substring(slash + 1) + "." + random + ".tmp";
     }
 
     static void check(String call, int result, String path) {
@@ -239,13 +240,13 @@ final class ChannelFile implements AutoCloseable {
 
     /** Opens another description of the same file, for locks: never mapped, duplicated or passed on (5.1). */
     synchronized Lock newLock() {
+        check("open", fault("open", path), path);
         return new Lock(open(), path);
     }
 
     /** Whether any process holds the lock on a byte; this description holds no locks itself. */
     synchronized boolean locked(long offset) {
         int result = Sys.lock(open(), Linux.F_OFD_GETLK, Linux.F_WRLCK, offset, 1);
-        check("open", fault("open", path), path);
         check("fcntl", result, path);
         return result != Linux.F_UNLCK;
     }
@@ -345,13 +346,13 @@ final class ChannelFile implements AutoCloseable {
             return mapper.map(open(), offset, length, asReadOnly);
         }
         int skipped = (int) (offset & Sys.pageSize() - 1);
+        check("mmap", fault("mmap", path), path);
         long result = Sys.map(open(), offset - skipped, skipped + length, !asReadOnly);
         for (int i = 1; result == -Linux.ENOMEM && i < MAP_TRIES; i++) {
             System.gc(); // unmaps the memory of closed channels
             Pause.nanos(MAP_RETRY_NANOS);
             result = Sys.map(fd, offset - skipped, skipped + length, !asReadOnly);
         }
-        check("mmap", fault("mmap", path), path);
         if (result < 0) {
             throw io("mmap", (int) -result, path);
         }

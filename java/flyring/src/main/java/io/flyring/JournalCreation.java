@@ -10,6 +10,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /**
  * Creates journals and removes them (journal.md 2). Both hold a lock on the folder. So two creators do not replace each
@@ -18,6 +19,8 @@ import java.util.List;
 final class JournalCreation {
     private static final int TRIES = 100;
     private static final int FOLDER_MODE = 0700;
+    /** A file of a journal that has no name yet (channel.md 3.2). */
+    private static final Pattern TEMPORARY = Pattern.compile("\\.(control|\\d{19}\\.seg)\\.[0-9A-Za-z]+\\.tmp");
 
     private JournalCreation() {
     }
@@ -26,11 +29,12 @@ final class JournalCreation {
     private record FolderLock(int fd, String path) implements AutoCloseable {
         /** Null if there is no such folder. */
         static FolderLock open(String path) {
-            final int fd = Sys.openFile(path, Linux.O_RDONLY | Linux.O_DIRECTORY | Linux.O_CLOEXEC, 0);
+            final int fd = Sys.openFile(path, Linux.O_RDONLY | Linux.O_DIRECTORY | Linux.O_CLOEXEC
+                | Linux.O_NOFOLLOW, 0);
             if (fd == -Linux.ENOENT) {
                 return null;
             }
-            if (fd == -Linux.ENOTDIR) {
+            if (fd == -Linux.ENOTDIR || fd == -Linux.ELOOP) {
                 throw new NotAChannelException(path, path + " is no folder, so it is no Flyring journal. Choose another"
                     + " name, or remove it if it is not needed.");
             }
@@ -46,14 +50,22 @@ final class JournalCreation {
             return new FolderLock(fd, path);
         }
 
-        /** Whether the folder still has its name. */
+        /** Whether the folder still has its name; throws if that cannot be found out. */
         boolean isThere() {
-            try {
-                final Object here = Files.getAttribute(Path.of("/proc/self/fd/" + fd), "unix:ino");
-                return here.equals(Files.getAttribute(Path.of(path), "unix:ino", LinkOption.NOFOLLOW_LINKS));
-            } catch (IOException e) {
+            final int failed = ChannelFile.fault("statx", path);
+            final long[] named = new long[3];
+            final int result = failed != 0 ? failed : Sys.status(Linux.AT_FDCWD, path, named);
+            if (result == -Linux.ENOENT) {
                 return false;
             }
+            ChannelFile.check("statx", result, path);
+            return Arrays.equals(named, 1, 3, status(), 1, 3); // the mode may change meanwhile
+        }
+
+        private long[] status() {
+            final long[] status = new long[3];
+            ChannelFile.check("statx", Sys.status(fd, "", status), path);
+            return status;
         }
 
         /** Adds what those need that may read files of this mode (read, search) or write them (write, search). */
@@ -61,13 +73,7 @@ final class JournalCreation {
             final int read = mode & 0444;
             final int write = mode & 0222;
             final int needed = FOLDER_MODE | read | read >> 2 | write | write >> 1;
-            final int result;
-            try {
-                final Object now = Files.getAttribute(Path.of("/proc/self/fd/" + fd), "unix:mode");
-                result = Sys.changeMode(fd, (Integer) now & 07777 | needed);
-            } catch (IOException e) {
-                throw ChannelFile.io("fstat", e, path);
-            }
+            final int result = Sys.changeMode(fd, (int) status()[0] & 07777 | needed);
             if (result != -Linux.EPERM) { // else another user made the folder
                 ChannelFile.check("fchmod", result, path);
             }
@@ -161,9 +167,9 @@ final class JournalCreation {
         return names == null ? List.of() : names;
     }
 
-    /** Whether a file of this name is a segment, or one that was being made. */
+    /** Whether a file of this name is a segment, or a file of a journal that was being made. */
     private static boolean isOurs(String name) {
-        return JournalFile.isSegmentName(name) || name.startsWith(".") && name.endsWith(".tmp");
+        return JournalFile.isSegmentName(name) || TEMPORARY.matcher(name).matches();
     }
 
     /** Segments that a create or an unlink has left, whose process was killed. */
@@ -186,7 +192,7 @@ final class JournalCreation {
     /** Removes a journal: no process may have the writer's slot. */
     static void unlink(String path) {
         try (FolderLock lock = FolderLock.open(path)) {
-            if (lock == null) {
+            if (lock == null || !lock.isThere()) { // it was removed; a folder of that name now is another journal
                 throw JournalFile.noSuch(path);
             }
             checkMagic(path);

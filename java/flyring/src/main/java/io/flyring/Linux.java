@@ -44,14 +44,21 @@ final class Linux {
 
     static final int AT_FDCWD = -100;
     static final int AT_SYMLINK_FOLLOW = 0x400;
+    static final int AT_SYMLINK_NOFOLLOW = 0x100;
     static final int AT_EMPTY_PATH = 0x1000;
     static final int STATX_BASIC_STATS = 0x7ff;
 
-    /** struct statx: 256 bytes everywhere; the offsets of stx_nlink (u32), stx_mode (u16), stx_size (u64). */
+    /**
+     * struct statx: 256 bytes everywhere; the offsets of stx_nlink (u32), stx_mode (u16), stx_ino (u64), stx_size (u64)
+     * and stx_dev_major with stx_dev_minor (u32 each).
+     */
     static final int STATX_SIZE = 256;
     static final int STATX_LINKS = 16;
     static final int STATX_MODE = 28;
+    static final int STATX_MODE_MASK = 0xffff;
+    static final int STATX_INODE = 32;
     static final int STATX_LENGTH = 40;
+    static final int STATX_DEVICE = 136;
 
     static final int SEEK_SET = 0;
     static final int SEEK_CUR = 1;

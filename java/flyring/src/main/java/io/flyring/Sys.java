@@ -236,6 +236,25 @@ final class Sys {
         return statx(fd, empty, Linux.AT_EMPTY_PATH, Linux.STATX_BASIC_STATS, status);
     }
 
+    /**
+     * Reads the status of a file with a name, or of an open one: mode, inode and device.
+     *
+     * @param name its path, of which a last symbolic link is not followed; empty for the file that is {@code fd}.
+     */
+    static int status(int fd, String name, long[] modeInodeDevice) {
+        final byte[] path = Native.toByteArray(name);
+        try (Memory memory = new Memory(Linux.STATX_SIZE + path.length)) {
+            memory.write(Linux.STATX_SIZE, path, 0, path.length);
+            final long at = Pointer.nativeValue(memory);
+            final int flags = name.isEmpty() ? Linux.AT_EMPTY_PATH : Linux.AT_SYMLINK_NOFOLLOW;
+            final int result = result(statx(fd, at + Linux.STATX_SIZE, flags, Linux.STATX_BASIC_STATS, at));
+            modeInodeDevice[0] = memory.getShort(Linux.STATX_MODE) & Linux.STATX_MODE_MASK;
+            modeInodeDevice[1] = memory.getLong(Linux.STATX_INODE);
+            modeInodeDevice[2] = memory.getLong(Linux.STATX_DEVICE);
+            return result;
+        }
+    }
+
     static int effectiveUser() {
         return geteuid();
     }

@@ -41,6 +41,8 @@ final class Sys {
     private static final MethodHandle FCHMOD = function("fchmod", JAVA_INT, JAVA_INT);
     private static final MethodHandle STATX = LINKER.downcallHandle(LINKER.defaultLookup().find("statx").orElseThrow(),
         FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle STATX_ERRNO =
+        function("statx", JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT, ADDRESS);
     private static final MethodHandle FSTATFS = function("fstatfs", JAVA_INT, ADDRESS);
     private static final MethodHandle GETEUID = function("geteuid");
     private static final MethodHandle GETPAGESIZE = function("getpagesize");
@@ -202,6 +204,24 @@ final class Sys {
         } catch (Throwable e) {
             throw new IllegalStateException("A call into the C library failed.", e);
         }
+    }
+
+    /**
+     * Reads the status of a file with a name, or of an open one: mode, inode and device.
+     *
+     * @param name its path, of which a last symbolic link is not followed; empty for the file that is {@code fd}.
+     */
+    static int status(int fd, String name, long[] modeInodeDevice) {
+        return call((arena, errno) -> {
+            MemorySegment status = arena.allocate(Linux.STATX_SIZE, 8);
+            int flags = name.isEmpty() ? Linux.AT_EMPTY_PATH : Linux.AT_SYMLINK_NOFOLLOW;
+            int result = (int) STATX_ERRNO.invokeExact(errno, fd, arena.allocateFrom(name), flags,
+                Linux.STATX_BASIC_STATS, status);
+            modeInodeDevice[0] = status.get(JAVA_SHORT, Linux.STATX_MODE) & Linux.STATX_MODE_MASK;
+            modeInodeDevice[1] = status.get(JAVA_LONG, Linux.STATX_INODE);
+            modeInodeDevice[2] = status.get(JAVA_LONG, Linux.STATX_DEVICE);
+            return result;
+        });
     }
 
     /** Maps a file shared; the offset must be a multiple of the page size. */

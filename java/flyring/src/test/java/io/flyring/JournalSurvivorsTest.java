@@ -379,6 +379,68 @@ class JournalSurvivorsTest {
         }
     }
 
+    /** How many descriptors of the folder this process has, whether it is removed or not. */
+    private long folders() throws IOException {
+        long count = 0;
+        for (String each : Folder.names("/proc/self/fd")) {
+            try {
+                final String file = Files.readSymbolicLink(Path.of("/proc/self/fd", each)).toString();
+                count += file.equals(path()) ? 1 : 0;
+            } catch (IOException e) {
+                continue; // that of the listing
+            }
+        }
+        return count;
+    }
+
+    private boolean isLookedAt() {
+        try {
+            return folders() == 2;
+        } catch (IOException e) {
+            throw new java.io.UncheckedIOException(e);
+        }
+    }
+
+    @Test
+    void anUnlinkThatComesTooLateRemovesNoNewerJournal() throws Exception {
+        Journal.create(path(), Journals.small()).close();
+        final int first = Sys.openFile(path(), Linux.O_RDONLY | Linux.O_DIRECTORY | Linux.O_CLOEXEC, 0);
+        Other<Integer> late;
+        try {
+            assertEquals(0, Sys.lockFolder(first)); // as another unlink
+            late = new Other<>(() -> {
+                Journal.unlink(path());
+                return 0;
+            });
+            Other.until(this::isLookedAt); // it waits, or will, for the lock of the folder that it has opened
+            Folders.remove(Path.of(path()));
+            Journal newer = Journal.create(path(), Journals.small());
+            newer.push("x".getBytes());
+            newer.close();
+        } finally {
+            Sys.closeFile(first);
+        }
+        assertThrows(NoSuchChannelException.class, late::result);
+        try (Journal newer = Journal.open(path())) {
+            assertEquals(List.of("x"), Journals.texts(newer));
+        }
+    }
+
+    @Test
+    void aLookAtTheFolderThatFailsIsToldWithItsErrorNumber() {
+        fail("statx", "", Linux.EIO);
+        IoException io = assertThrows(IoException.class, () -> Journal.create(path(), Journals.small()));
+        assertEquals("statx 5", io.call() + " " + io.errno());
+        fail("statx", "", Linux.EACCES);
+        assertThrows(AccessDeniedException.class, () -> Journal.create(path(), Journals.small()));
+        ChannelFile.faults = null;
+        Journal.create(path(), Journals.small()).close();
+        fail("statx", "", Linux.EIO);
+        assertThrows(IoException.class, () -> Journal.unlink(path()));
+        ChannelFile.faults = null;
+        Journal.open(path()).close();
+    }
+
     @Test
     void aFolderThatIsGoneHasNoNames() throws IOException {
         assertNull(Folder.names(path()));

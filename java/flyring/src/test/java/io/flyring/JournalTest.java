@@ -153,6 +153,44 @@ class JournalTest {
     }
 
     @Test
+    void aLinkToAFolderIsNoJournal() throws IOException {
+        final String real = rings.path("real.journal");
+        Journal.create(real, Journals.small()).close();
+        Files.createSymbolicLink(Path.of(path()), Path.of(real));
+        assertThrows(NotAChannelException.class, this::create);
+        assertThrows(NotAChannelException.class, () -> Journal.unlink(path()));
+        assertTrue(Files.isSymbolicLink(Path.of(path())));
+        Journal.open(real).close();
+        Journal.unlink(real);
+        assertThrows(NotAChannelException.class, this::create); // the link leads nowhere
+        assertFalse(Files.exists(Path.of(real)));
+    }
+
+    /** What a creator has not named yet is the journal's own (channel.md 3.2); other files are a user's. */
+    @Test
+    void onlyTheJournalsOwnFilesAreRemoved() throws IOException {
+        Files.createDirectory(Path.of(path()));
+        final List<String> own = List.of(".control.0123456789abcdef.tmp", ".0000000000000065536.seg.77.tmp",
+            Path.of(ChannelFile.temporary(path() + "/control")).getFileName().toString());
+        final List<String> others = List.of(".control.tmp", ".note.tmp", ".note.1.tmp", ".x.seg.1.tmp", ".1.seg.1.tmp");
+        for (String other : others) {
+            Files.createFile(Path.of(path(), other));
+            assertThrows(NotAChannelException.class, this::create, other);
+            Files.delete(Path.of(path(), other));
+        }
+        for (String each : own) {
+            assertTrue(each.matches("\\.(control|[0-9]{19}\\.seg)\\.[0-9A-Za-z]+\\.tmp"), each); // as Python says
+            Files.createFile(Path.of(path(), each));
+        }
+        create().close();
+        for (String other : others) {
+            Files.createFile(Path.of(path(), other));
+        }
+        Journal.unlink(path());
+        assertEquals(others.stream().sorted().toList(), files());
+    }
+
+    @Test
     void aSlotThatIsTakenNamesTheLastWriterIfThereWasOne() {
         try (Journal journal = create(); JournalFile other = JournalFile.open(path(), new OpenOptions());
             JournalSeat push = new JournalSeat(other)) {
