@@ -14,8 +14,6 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -381,7 +379,7 @@ class QueueWaitingTest {
                 within.add(endedBy(jobs(), () -> {
                     Job taken = worker.take(LONG);
                     String seen = text(taken) + taken.attempts();
-                    assertTrue(taken.release());
+                    until(taken::release); // the other worker may hold the returns ring for a moment longer
                     return seen;
                 }, () -> assertTrue(job.release()), seen -> assertTrue(seen.startsWith("b"), attempts)));
             }
@@ -494,16 +492,16 @@ class QueueWaitingTest {
                 return done;
             });
             Publisher producer = own.publisher();
-            ThreadMXBean threads = ManagementFactory.getThreadMXBean();
-            final long start = System.nanoTime();
-            final long before = threads.getCurrentThreadCpuTime();
+            final byte[] one = "a job".getBytes(StandardCharsets.US_ASCII);
+            int waits = 0;
             for (int sent = 0; sent < jobs; sent++) {
-                producer.send("a job".getBytes(StandardCharsets.US_ASCII), LONG);
+                if (producer.offer(one) < 0) {
+                    waits++;
+                    producer.send(one, LONG);
+                }
             }
-            final long worked = threads.getCurrentThreadCpuTime() - before;
-            final long took = System.nanoTime() - start;
             assertEquals(jobs, worker.result());
-            assertTrue(worked < took / 2, worked + " of " + took + " ns"); // without rests it spins all the time
+            assertTrue(waits < jobs / 8, waits + " waits"); // without rests it waits for nearly each job
         }
     }
 }
