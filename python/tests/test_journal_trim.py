@@ -21,8 +21,8 @@ from flyring import (
     NoSpaceError,
     layout,
 )
-from flyring.journal_file import HELPER_LOCK
-from flyring.journal_segment import prepare
+from flyring.journal_file import HELPER_LOCK, JournalFiles
+from flyring.journal_segment import open_segment, prepare
 from flyring.system import new_lock
 from journals import Folder, Z, made, payloads, read_all
 
@@ -56,6 +56,48 @@ def test_helper_makes_segments_ahead(journal: Journal) -> None:
         assert len(Folder(journal.path).segments()) == here // Z + 3
     assert not journal.stats().helping
     assert read_all(journal) == payloads(600)
+
+
+class Locks:
+    """A file description whose locks fail for a while."""
+
+    fail = True
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def try_lock(self, at: int) -> bool:
+        if Locks.fail:
+            raise OSError(errno.ENOLCK, "no locks")
+        return bool(self._file.try_lock(at))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_writer_without_its_helper_lock(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flyring.journal_helper.new_lock", lambda file, path: Locks(new_lock(file, path)))
+    monkeypatch.setattr(Locks, "fail", True)
+    with journal.writer() as writer:
+        writer.append(b"x")
+        assert not journal.stats().helping
+        monkeypatch.setattr(Locks, "fail", False)
+        eventually(lambda: journal.stats().helping)
+
+
+def test_a_thread_that_does_not_start_gives_the_helper_lock_back(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError) as error:
+        journal.writer()
+    assert not journal.stats().helping and not journal.stats().writing
+    del error  # up to here it keeps what its traceback refers to
+    with journal.writer(helper=False) as writer:
+        writer.append(b"x")
 
 
 def is_mapped(position: int) -> bool:
@@ -146,6 +188,7 @@ def test_no_space(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
                 with pytest.raises(NoSpaceError) as error:
                     writer.append(bytes(1000))
                 assert error.value.needed == 4096 + Z
+                assert "trim the journal, or make room on the disk" in str(error.value)
                 assert (writer.number, writer.position) == (number, position)
             with pytest.raises(NoSpaceError):
                 writer.append_many([bytes(100), bytes(100), bytes(100), bytes(100)])
@@ -459,3 +502,23 @@ def test_reader_meets_a_trim(journal: Journal) -> None:
         while reader.poll(lambda message: found.append(message.number)):
             pass
         assert found[-1] == 2999 and len(found) + reader.lost == 3000 and found == sorted(set(found))
+
+
+def test_helper_tries_a_sync_again_that_found_no_descriptor(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment that cannot be opened is no sync that failed."""
+    failures = 0
+
+    def fail_once(files: JournalFiles, position: int, writable: bool = False) -> Any:
+        nonlocal failures
+        if failures == 0:
+            failures += 1
+            raise IoError("open", errno.EMFILE, files.segment_path(position))
+        return open_segment(files, position, writable)
+
+    monkeypatch.setattr("flyring.journal_sync.open_segment", fail_once)
+    with journal.writer() as writer:
+        while writer.position < Z:
+            writer.append(bytes(4000))
+        eventually(lambda: journal.stats().synced == Z)
+        assert failures == 1
+        writer.append(b"x")

@@ -226,18 +226,22 @@ class NoSpaceError(FlyringError, OSError):
     code = "no-space"
     _errno = errno.ENOSPC
 
-    def __init__(self, path: str, needed: int, free: int, unit: str = "bytes") -> None:
+    def __init__(self, path: str, needed: int, free: int, unit: str = "bytes", next_segment: bool = False) -> None:
+        """``next_segment``: that of the journal at ``path``, which an append needs."""
         self.path, self.needed, self.free, self.unit = path, needed, free, unit
         if unit == "keys":
             super().__init__(
                 f"the table at {path} is full: it holds as many keys as its capacity; remove keys, or grow it"
             )
             return
-        if unit == "bytes":
+        if next_segment:
+            hint = "trim the journal, or make room on the disk"
+        elif unit == "bytes":
             hint = f"make the {noun(path)} smaller, or its file system larger (docker run --shm-size)"
         else:
             hint = "free some, or create the channel with more"
-        super().__init__(f"no space in {path}: {needed} {unit} needed, {free} free; {hint}")
+        what = f"for the next segment of the journal at {path}" if next_segment else f"in {path}"
+        super().__init__(f"no space {what}: {needed} {unit} needed, {free} free; {hint}")
 
 
 class UnsuitableFileSystemError(FlyringError, OSError):

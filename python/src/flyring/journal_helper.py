@@ -34,15 +34,18 @@ class Helper:
         self._files, self._ahead, self._failed = files, ahead, failed
         self._pid = os.getpid()
         self._stopped = False
-        self._segment = -1  # the writer's at the last sync without an interval
         self._next_look = 0.0  # when it looks for segments that are too old
         self._mapped: dict[int, Memory] = {}
         self._guard = threading.Lock()
         self.error: Exception | None = None
         self._lock: File | None = new_lock(files.file, files.path)
-        self._helps = self._lock.try_lock(HELPER_LOCK)
+        self._helps = self._take_over()
         self._thread = threading.Thread(target=self._run, name="flyring-journal-helper", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # the error refers to this object, and so to the lock
+            self._lock.close()
+            raise
 
     def take_mapped(self, position: int) -> Memory | None:
         """A segment that the helper has mapped and touched for the writer."""
@@ -77,7 +80,8 @@ class Helper:
                 threading.Event().wait(PAUSE)
 
     def _take_over(self) -> bool:
-        """Whether the helper of another process has gone, so that this one helps from now on."""
+        """Whether no other process is the helper, or it has gone: this one helps from now on. If the lock cannot be
+        asked for, it does not help yet."""
         assert self._lock is not None
         with contextlib.suppress(OSError):
             return self._lock.try_lock(HELPER_LOCK)
@@ -94,7 +98,7 @@ class Helper:
         if not self._helps:
             return CAP
         every = files.policy.sync_every
-        if not files.failed and self._sync_is_due(every, here):
+        if not files.failed and self._sync_is_due(every):
             self._sync()
         self._trim()
         return min(CAP, every / 1e9) if every > 0 else CAP
@@ -118,16 +122,14 @@ class Helper:
             assert self._lock is not None
             trim_by_policy(files, self._lock)
 
-    def _sync_is_due(self, every: int, here: int) -> bool:
-        """With an interval, when there is a check that is not synced; else when the writer has entered a segment."""
+    def _sync_is_due(self, every: int) -> bool:
+        """With an interval, when there is a check that is not synced; else when the writer has entered a segment. It
+        stays due until it is done."""
         files = self._files
-        checked = files.word(layout.JOURNAL_CONTROL_CHECKED)
+        checked, synced = files.word(layout.JOURNAL_CONTROL_CHECKED), files.synced
         if every > 0:
-            return checked > files.synced
-        if every == layout.JOURNAL_SYNC_NEVER and checked >= here > files.synced and here != self._segment:
-            self._segment = here
-            return True
-        return False
+            return checked > synced
+        return every == layout.JOURNAL_SYNC_NEVER and files.segment_of(checked) > files.segment_of(synced)
 
     def _make_ahead(self, here: int) -> None:
         """Keeps segments ready behind that of ``published``, and touches their pages for the writer."""

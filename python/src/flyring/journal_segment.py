@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from . import layout
 from ._core import File, JournalWalk, Memory, crc32c
-from .errors import ChannelExistsError, IoError
+from .errors import ChannelExistsError, IoError, NoSpaceError
 from .journal_file import JournalFiles, sync_failed
 from .system import control_lock, create_file, failed, new_lock, sync_folder
 
@@ -181,6 +181,10 @@ def make_segment(files: JournalFiles, position: int, first: bytes, replace: bool
 
     try:
         create_file(path, layout.HEADER_LENGTH + files.size, files.mode, True, replace, make, synced=True)
+    except NoSpaceError as error:
+        if first:  # of a new journal, or of a recovery: a trim cannot help
+            raise
+        raise NoSpaceError(files.path, error.needed, error.free, next_segment=True) from error
     finally:
         for file in made:
             file.close()
