@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
-from flyring import IoError, Journal, NoSpaceError, layout
+from flyring import ClosedError, IoError, Journal, JournalWriter, NoFreeSlotError, NoSpaceError, layout
 from flyring._identity import Identity
-from flyring.journal_file import HELPER_LOCK
-from flyring.system import new_lock
+from flyring.journal_file import HELPER_LOCK, SLOT_LOCK
+from flyring.system import CONTROL_LOCK_PATIENCE, control_lock, new_lock
 from journals import Folder, Z, made, payloads, read_all
 from journals_power import Disk
+from waits import Waits, until
 
 HOUR = 3600 * 10**9
 START = 10**6 * HOUR
@@ -234,3 +237,68 @@ def test_messages_of_pushes_are_all_there() -> None:
         for payload in payloads(300, 500):
             journal.push(payload)
         assert read_all(journal) == payloads(300, 500)
+
+
+def test_a_push_whose_journal_is_closed_meanwhile_returns_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its caller pushes again, and the message is there twice."""
+    real = JournalWriter._sync_is_due
+
+    def close_first(writer: JournalWriter) -> bool:
+        thread = threading.Thread(target=journal.close)
+        thread.start()
+        thread.join()
+        return real(writer)
+
+    monkeypatch.setattr(JournalWriter, "_sync_is_due", close_first)
+    journal = made()
+    there, memory = Words(journal.path), journal._files.memory
+    assert journal.push(b"x") == 64
+    assert journal.closed and journal._files.memory_is_closed
+    assert there.messages() == [b"x"]
+    with pytest.raises(ClosedError):
+        memory.load32(0)
+    with pytest.raises(ClosedError):
+        journal.push(b"y")
+    assert there.messages() == [b"x"]
+
+
+def test_a_push_that_waits_while_its_journal_is_closed_appends_nothing() -> None:
+    with made() as journal, journal.writer(helper=False):
+        other = Journal.open("j")
+        push = Waits(lambda: other.push(b"x"))
+        until(lambda: other._pushes)
+        other.close()
+        with pytest.raises(ClosedError):
+            push.end()
+        assert other._files.memory_is_closed
+        assert Words(journal.path).messages() == []
+
+
+def test_writers_do_not_take_the_control_lock() -> None:
+    """It may be held for long: by a consumer that walks to its gate, or a trim that waits for the disk."""
+    with made() as journal:
+        lock = new_lock(journal._files.file, journal.path)
+        with control_lock(lock, journal.path):
+            began = monotonic()
+            journal.push(b"one")
+            with journal.writer(helper=False) as writer:
+                writer.append(b"two")
+            assert monotonic() - began < CONTROL_LOCK_PATIENCE
+        lock.close()
+        assert read_all(journal) == [b"one", b"two"]
+
+
+def test_a_push_in_the_way_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with made() as journal:
+        lock = new_lock(journal._files.file, journal.path)
+        assert lock.try_lock(SLOT_LOCK)  # as a push has it
+        with pytest.raises(NoFreeSlotError, match=r"j\.journal is taken; wait longer"):
+            journal.writer()
+        lock.close()
+        journal.writer("w", helper=False).close()
+        lock = new_lock(journal._files.file, journal.path)
+        assert lock.try_lock(SLOT_LOCK)
+        text = rf"is taken; the last JournalWriter was 'w' \(pid {os.getpid()}\); wait longer"
+        with pytest.raises(NoFreeSlotError, match=text):
+            journal.push(b"x", timeout=0)
+        lock.close()

@@ -82,6 +82,7 @@ class Journal(Closing):
         self._files = JournalFiles(path, header, file, memory, identity, wake, read_only)
         self._schema_bytes, self._any_file_system, self._progress = schema, any_file_system, progress
         self._users: weakref.WeakSet[JournalWriter | JournalReader] = weakref.WeakSet()
+        self._pushes: set[object] = set()  # one object for each push that is at work
         self._closed = False
 
     # Making
@@ -336,11 +337,18 @@ class Journal(Closing):
         self._check_writable()
         if any(isinstance(user, JournalWriter) and not user.closed for user in list(self._users)):
             raise BusyError(None, own_writer=True, what="journal")
-        writer = JournalWriter(self, None, patience, False, 1)
+        push = object()
+        self._pushes.add(push)  # from here on a close in another thread leaves the files to this push
         try:
-            return writer._push(data, type)
+            self._check_open()
+            writer = JournalWriter(self, None, patience, False, 1)
+            try:
+                return writer._push(data, type)
+            finally:
+                writer.close(sync=False)
         finally:
-            writer.close(sync=False)
+            self._pushes.discard(push)
+            self._close_files()
 
     def forget(self, name: str) -> None:
         """Removes the name of a consumer. InvalidArgumentError if there is none; BusyError while a process has it;
@@ -481,7 +489,8 @@ class Journal(Closing):
 
     def close(self) -> None:
         """Closes the journal and everything made from it. Closing twice does nothing. Raises ViewAliveError inside a
-        handler, and IoError if a writer's last sync fails."""
+        handler, and IoError if a writer's last sync fails. A ``push`` of another thread that has the slot already
+        appends its message; one that still waits for the slot raises ClosedError."""
         if self._closed:
             return
         error: BaseException | None = None
@@ -493,13 +502,18 @@ class Journal(Closing):
                     raise
                 error = error or raised
         self._closed = True
-        self._files.memory.close()
-        self._files.file.close()
+        self._close_files()
         if error is not None:
             try:
                 raise error
             finally:
                 del error  # else its traceback, which refers to this frame, keeps what the sync had open
+
+    def _close_files(self) -> None:
+        """Closes the files of a closed journal, unless a push is at work: then the last push does it."""
+        if self._closed and not self._pushes:
+            self._files.memory.close()
+            self._files.file.close()
 
     @property
     def closed(self) -> bool:

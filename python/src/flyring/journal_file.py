@@ -90,6 +90,10 @@ class JournalFiles:
         return self.word(layout.JOURNAL_CONTROL_PUBLISHED)
 
     @property
+    def claimed(self) -> int:
+        return self.word(layout.JOURNAL_CONTROL_CLAIMED)
+
+    @property
     def synced(self) -> int:
         return self.word(layout.JOURNAL_CONTROL_SYNCED)
 
@@ -115,7 +119,7 @@ class JournalFiles:
         """Whether ``published`` lies at or a little below ``claimed``, as a writer stores them (3.4)."""
         while True:
             published = self.published
-            claimed = self.word(layout.JOURNAL_CONTROL_CLAIMED)
+            claimed = self.claimed
             if published == self.published:
                 most = self.size // 4 + layout.JOURNAL_ANNOUNCE_AHEAD + UNIT
                 return published % UNIT == 0 and 0 <= claimed - published <= most
@@ -386,13 +390,14 @@ def words_of(file: File, path: str) -> Memory | None:
 def no_free_writer(path: str, memory: Memory | None) -> NoFreeSlotError:
     fields = None if memory is None else read_slot(memory, SLOT)
     owner = SlotOwner(0, fields.name if fields else "", fields.pid if fields else 0)
-    label = f" {owner.name!r}" if owner.name else ""
+    label = repr(owner.name) if owner.name else "without a name"
+    last = f"the last JournalWriter was {label} (pid {owner.pid}); " if owner.pid else ""  # else pushes only
     return NoFreeSlotError(
         "writer",
         1,
         (owner,),
-        f"the journal at {path} has a writer: the last one with a name is{label} (pid {owner.pid}); "
-        "wait longer, or close it there",
+        f"the writer's slot of the journal at {path} is taken; {last}"
+        "wait longer, close that writer, or kill its process if it is stopped",
     )
 
 

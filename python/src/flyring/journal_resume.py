@@ -48,7 +48,7 @@ class Ready:
 
 def resume(files: JournalFiles) -> Ready:
     """Mends what a dead writer left. CorruptJournalError; nothing is changed then. IoError."""
-    published, claimed = files.published, files.word(layout.JOURNAL_CONTROL_CLAIMED)
+    published, claimed = files.published, files.claimed
     checked, size = files.word(layout.JOURNAL_CONTROL_CHECKED), files.size
     valid = 0 <= published <= claimed < layout.MAX_POSITION and published % UNIT == claimed % UNIT == 0
     most = size // 4 + layout.JOURNAL_ANNOUNCE_AHEAD + UNIT

@@ -62,10 +62,9 @@ class JournalWriter(_core.JournalWriter, Closing):
             register_waker()  # before the slot says that this process wakes sleepers
         lock = take_lock(journal, patience)
         try:
-            with control_lock(lock, files.path):
-                again = files.failed and files.is_of_this_boot()
-                ready = begin(files, journal._progress)
-                epoch = occupy(files, name)
+            again = files.failed and files.is_of_this_boot()
+            ready = begin(files, lock, journal._progress)
+            epoch = occupy(files, name)
             files.wake_readers()
             self = super().__new__(
                 cls,
@@ -248,23 +247,28 @@ class JournalWriter(_core.JournalWriter, Closing):
         return f"<flyring.JournalWriter {self.name!r} of {self._files.path} {state}>"
 
 
-def begin(files: JournalFiles, progress: Progress | None) -> Ready:
-    """Mends what is there, in this boot or after another one. The caller has the writer's slot and the control lock."""
+def begin(files: JournalFiles, lock: File, progress: Progress | None) -> Ready:
+    """Mends what is there, in this boot or after another one. The caller has the writer's slot, by ``lock``."""
+
+    def recovered(reason: int) -> Ready:
+        with control_lock(lock, files.path):
+            return recover(files, progress, reason)
+
     if not files.is_of_this_boot():
-        return recover(files, progress)
+        return recovered(layout.JOURNAL_CUT_POWER_LOSS)
     try:
         ready = resume(files)
     except CorruptJournalError:
         if not files.failed:
             raise
-        return recover(files, progress, layout.JOURNAL_CUT_FAILED_SYNC)  # the kernel has dropped pages
+        return recovered(layout.JOURNAL_CUT_FAILED_SYNC)  # the kernel has dropped pages
     if files.failed:
         try:
             proven = prove_from(files, files.synced, ready.end)
         except OSError as error:
             raise failed("read", error, files.path) from error
         if not proven:  # the kernel has dropped pages
-            return recover(files, progress, layout.JOURNAL_CUT_FAILED_SYNC)
+            return recovered(layout.JOURNAL_CUT_FAILED_SYNC)
     return ready
 
 
