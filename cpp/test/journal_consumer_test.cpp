@@ -104,6 +104,39 @@ TEST_F(JournalConsumers, the_gate_is_stored_within_a_long_poll_and_at_its_end) {
     EXPECT_EQ(gate(), consumer.position());
 }
 
+TEST_F(JournalConsumers, a_gate_may_lie_behind_a_record_that_is_not_yet_published) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 500);
+    writer.sync();
+    const std::int64_t last = writer.append("the last one");
+    const std::int64_t end = writer.position();
+    {
+        JournalConsumer consumer = journal.consumer("c");
+        consumer.poll([](const JournalMessage&) {}, 1000);
+        EXPECT_EQ(consumer.position(), end);
+    }
+    set_control_word(layout::JOURNAL_CONTROL_PUBLISHED, last);  // as a writer that is stopped behind append 5
+    for (int i = 0; i < 2; ++i) {
+        JournalConsumer consumer = journal.consumer("c");
+        EXPECT_EQ(consumer.position(), end);
+        EXPECT_EQ(consumer.number(), 501);
+        EXPECT_EQ(consumer.lost(), 0);
+        EXPECT_FALSE(consumer.take());
+    }
+    EXPECT_GT(journal.trim(JournalTrim::consumed()), 0U);
+    const std::uint64_t gate = first_consumer + layout::JOURNAL_CONSUMER_GATE;
+    const auto claimed = control_word<std::int64_t>(layout::JOURNAL_CONTROL_CLAIMED);
+    for (const std::int64_t wrong : {end + 64, claimed, claimed + 64}) {
+        set_control_word(gate, wrong);
+        EXPECT_EQ(code_of([&] { journal.consumer("c"); }), "corrupt-journal") << wrong;
+    }
+    set_control_word(gate, end);
+    set_control_word(layout::JOURNAL_CONTROL_PUBLISHED, end);
+    writer.append("another");
+    EXPECT_EQ(support::text(*journal.consumer("c").take()), "another");
+}
+
 TEST_F(JournalConsumers, a_handler_that_throws_has_consumed_its_message) {
     Journal journal = Journal::create("j", options());
     for (int i = 0; i < 3; ++i) journal.push(std::to_string(i));

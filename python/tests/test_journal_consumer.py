@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,10 @@ from flyring import (
 )
 from flyring._core import crc32c
 from flyring.journal_gate import read_gate
-from journals import OTHER_BOOT, THIS_BOOT, Folder, made, payloads
+from flyring.journal_seek import find_place
+from flyring.journal_segment import prepare
+from flyring.system import is_locked
+from journals import OTHER_BOOT, THIS_BOOT, DyingWriter, Folder, Z, made, payloads
 
 PAIR_0, PAIR_1 = layout.JOURNAL_CONSUMER_PAIR_0, layout.JOURNAL_CONSUMER_PAIR_1
 
@@ -202,6 +207,101 @@ def test_hostile_gate(journal: Journal, gate: int) -> None:
     with pytest.raises(CorruptJournalError):
         journal.consumer("c")
     assert len(journal.stats().consumers) == 1
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_reopens_at_each_store_of_a_writer(rolls: bool) -> None:
+    """A gate may lie behind a record whose length is stored and whose ``published`` is not yet."""
+    wanted = [bytes([i]) * 2000 for i in range(3)]
+    with made() as journal:
+        with journal.writer(helper=False) as writer:
+            while rolls and writer.position < Z - 2000:
+                writer.append(bytes(100))
+            prepare(journal._files, Z)
+            writer.close(sync=False)
+        there, found, above = Folder(journal.path), [], 0
+        journal.consumer("c", "newest").close()
+        dying = DyingWriter(there)
+        for payload in wanted:
+            for _ in (step for steps in (dying.append(payload), dying.check()) for step in steps):
+                for _ in range(2):  # the second one begins at the gate of the first one
+                    with journal.consumer("c") as consumer:
+                        assert consumer.lost == 0
+                        consumer.poll(lambda message: found.append(bytes(message)))
+                above += proven(journal)[0] > there.word(layout.JOURNAL_CONTROL_PUBLISHED)
+        assert found == wanted
+        assert above >= 6
+
+
+def test_trim_frees_what_a_consumer_above_published_does_not_need() -> None:
+    with made() as journal, journal.consumer("c") as consumer:
+        with journal.writer(helper=False) as writer:
+            while writer.position < Z:
+                writer.append(bytes(4000))
+        while consumer.take() is not None:
+            pass
+        for _ in DyingWriter(Folder(journal.path)).append(b"x"):
+            if consumer.take() is not None:
+                break
+        assert proven(journal)[0] > journal.stats().published
+        assert journal.trim(consumed=True) == 4096 + Z
+
+
+@pytest.mark.parametrize("offset", [-64, 64])
+def test_a_hostile_gate_above_published(journal: Journal, offset: int) -> None:
+    """Below ``claimed``, and within a record or where there is none."""
+    with journal.consumer("c"):
+        pass
+    dying = DyingWriter(Folder(journal.path))
+    steps = dying.append(bytes(200))
+    while not dying.committed:
+        next(steps)
+    end = journal.stats().published
+    journal._files.memory.store64(4096 + 1024 + 128, end + 256 + offset)
+    with pytest.raises(CorruptJournalError):
+        journal.consumer("c")
+
+
+def test_walks_to_the_start_of_a_new_name_without_the_control_lock(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that nothing waits for a long walk. A trim may come in between: then the messages are lost, and counted."""
+    with journal.writer(helper=False) as writer:
+        writer.append_many(payloads(2000))
+    walks = 0
+
+    def find(*arguments: Any) -> Any:
+        nonlocal walks
+        walks += 1
+        at = layout.HEADER_LENGTH + layout.CONTROL_CONTROL_LOCK
+        assert not is_locked(journal._files.file, at, journal.path)
+        found = find_place(*arguments)
+        assert journal.trim(size=Z) > 0
+        return found
+
+    monkeypatch.setattr("flyring.journal_consumer.find_place", find)
+    with journal.consumer("c", JournalStart.at_number(10)) as consumer:
+        assert consumer.position == journal.stats().trimmed > 0
+        assert consumer.lost == consumer.number - 10 == proven(journal)[2] > 0
+        assert consumer.size == 3000 - consumer.number
+        message = consumer.take()
+        assert message is not None and message.number == 10 + consumer.lost
+    monkeypatch.undo()
+    assert walks == 1
+
+
+def test_what_the_errors_of_a_name_say(journal: Journal) -> None:
+    consumers = [journal.consumer(name) for name in "abc"]
+    with pytest.raises(NoFreeSlotError, match=rf"consumer 'b' of the journal at .* owned by pid {os.getpid()}; "):
+        journal.consumer("b")
+    consumers[0].close()
+    with pytest.raises(NoFreeSlotError, match=r"all 3 names of consumers .* are taken: 'a', 'b', 'c'; ") as error:
+        journal.consumer("d")
+    assert [owner.name for owner in error.value.owners] == ["b", "c"]
+    for consumer in consumers:
+        consumer.close()
+    with made("none", consumers=0) as none, pytest.raises(NoFreeSlotError, match="has no consumers: it was created"):
+        none.consumer("c")
 
 
 def test_another_boot() -> None:

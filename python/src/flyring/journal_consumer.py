@@ -28,7 +28,7 @@ from .journal_gate import (
     try_lock,
 )
 from .journal_reader import JournalReader
-from .journal_seek import JournalStart, Place, Start, end_place, find_place
+from .journal_seek import JournalStart, Place, Start, end_place, find_place, oldest
 from .slots import PATIENCE, RETRY, change_slot
 from .system import control_lock, failed, new_lock
 from .wait import Wait
@@ -136,6 +136,7 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tupl
     """
     files = journal._files
     give_up = time.monotonic() + PATIENCE
+    begin: Place | None = None
     while True:
         with control_lock(lock, files.path):  # so that no trim passes the gate
             if files.unlinked:
@@ -143,34 +144,51 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tupl
             if not files.is_of_this_boot():
                 raise NeedsRecoveryError(files.path, True)
             known = find_consumer(files, name)
+            walks = known is None and begin is None and start != "oldest"
             slots = (
                 [known] if known is not None else [k for k in range(files.header.consumers) if not is_kept(files, k)]
             )
-            for slot in slots:
+            for slot in slots if not walks else ():
                 if try_lock(lock, files, slot):
                     try:
-                        return take_slot(files, slot, name, start, known is not None)
+                        return take_slot(files, slot, name, begin, known is not None)
                     except BaseException:
                         lock.unlock(lock_of(files, slot))
                         raise
+        if walks:  # without the lock: the walk may be long, and trims, other consumers and recoveries wait for the lock
+            begin = place_of(files, JournalWalk(files.size), start, files.published)
+            give_up = time.monotonic() + PATIENCE
+            continue
         if time.monotonic() >= give_up:
-            raise no_free_consumer(files, lock, slots)
+            raise no_free_consumer(files, lock, name, known)
         time.sleep(RETRY)
 
 
-def take_slot(files: JournalFiles, slot: int, name: str, start: Start, known: bool) -> tuple[int, int, Place, int]:
-    walk = JournalWalk(files.size)
+def place_of(files: JournalFiles, walk: JournalWalk, start: Start, limit: int) -> Place:
+    return find_place(files, start, walk, limit, lambda: end_place(files, walk, limit))
 
-    def end() -> Place:
-        return end_place(files, walk, files.published)
 
-    at = files.header.consumer(slot)
+def join_place(files: JournalFiles, walk: JournalWalk, begin: Place | None) -> Place:
+    """Where a new name begins. The caller has the control lock, so that no trim passes it. ``begin``: where it was to
+    begin before the lock was taken; None: at the oldest message."""
+    if begin is not None and begin.position >= files.trimmed:
+        return begin
+    place = oldest(files, walk)
+    return place if begin is None else replace(place, lost=begin.lost + max(0, place.number - begin.number))
+
+
+def take_slot(
+    files: JournalFiles, slot: int, name: str, begin: Place | None, known: bool
+) -> tuple[int, int, Place, int]:
+    """The caller has the control lock and the slot's lock. ``begin``: see join_place."""
+    walk, at = JournalWalk(files.size), files.header.consumer(slot)
     if known:
         gate = read_gate(files, slot)
         if not is_position(files, gate.position):
             raise CorruptJournalError(files.path, gate.position, f"the gate of {name!r} cannot be there")
+        limit = max(files.published, gate.position)  # up to the gate records are committed: see is_position
         try:
-            place = find_place(files, JournalStart.at_position(gate.position), walk, files.published, end)
+            place = place_of(files, walk, JournalStart.at_position(gate.position), limit)
         except InvalidArgumentError:
             reason = f"the gate of {name!r} lies within a record"
             raise CorruptJournalError(files.path, gate.position, reason) from None
@@ -181,7 +199,7 @@ def take_slot(files: JournalFiles, slot: int, name: str, start: Start, known: bo
         if place.position != gate.position or gate.count != place.number:
             store_gate(files, slot, place.position, place.number, lost)
     else:
-        place = find_place(files, start, walk, files.published, end)
+        place = join_place(files, walk, begin)
         lost = place.lost
         epoch = change_slot(files, at, name.encode("ascii"), None)
         store_gate(files, slot, place.position, place.number, lost)

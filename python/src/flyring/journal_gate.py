@@ -14,6 +14,7 @@ from .slots import name_at, read_slot
 from .system import failed, is_locked
 
 NOT_KNOWN = -1
+MOST_SHOWN = 8  # names in an error
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ def store_gate(files: JournalFiles, slot: int, position: int, count: int, lost: 
 
 
 def is_position(files: JournalFiles, gate: int) -> bool:
-    """Whether a gate may be where it is (spec/journal.md 10). One below ``trimmed`` has lost messages."""
-    return 0 <= gate <= files.published and gate % UNIT == 0
+    """Whether a gate may be where it is (spec/journal.md 10). One below ``trimmed`` has lost messages. One above
+    ``published`` lies behind a record that is committed and not yet published: append 5 and 6."""
+    return 0 <= gate <= max(files.published, files.claimed) and gate % UNIT == 0
 
 
 def find_consumer(files: JournalFiles, name: str) -> int | None:
@@ -116,11 +118,23 @@ def try_lock(lock: File, files: JournalFiles, slot: int) -> bool:
         raise failed("fcntl(F_OFD_SETLK)", error, files.path) from error
 
 
-def no_free_consumer(files: JournalFiles, lock: File, slots: list[int]) -> NoFreeSlotError:
-    owners = []
-    for slot in slots:
+def no_free_consumer(files: JournalFiles, lock: File, name: str, known: int | None) -> NoFreeSlotError:
+    """``known``: the slot that has the name, which a process has; None: no slot is free for a new name."""
+    count, owners, names = files.header.consumers, [], []
+    for slot in range(count) if known is None else (known,):
         fields = read_slot(files.memory, files.header.consumer(slot))
+        names.append(repr(fields.name if fields else ""))
         if is_locked(lock, lock_of(files, slot), files.path):
             owners.append(SlotOwner(slot, fields.name if fields else "", fields.pid if fields else 0))
-    reason = "" if slots else f"all {files.header.consumers} names of consumers are taken; forget one"
-    return NoFreeSlotError("consumer", files.header.consumers, owners, reason)
+    if count == 0:
+        reason = f"the journal at {files.path} has no consumers: it was created with 0; create one with some"
+    elif known is None:
+        shown = ", ".join(names[:MOST_SHOWN]) + (f" and {count - MOST_SHOWN} more" if count > MOST_SHOWN else "")
+        reason = (
+            f"all {count} names of consumers of the journal at {files.path} are taken: {shown}; forget one, or create "
+            "the journal with more"
+        )
+    else:
+        owner = f"owned by pid {owners[0].pid}" if owners else "owned by a process"
+        reason = f"the consumer {name!r} of the journal at {files.path} is {owner}; close it there, or use another name"
+    return NoFreeSlotError("consumer", count, owners, reason)

@@ -9,7 +9,7 @@ from . import layout
 from ._core import File, JournalWalk
 from .errors import NeedsRecoveryError
 from .journal_file import UNIT, JournalFiles
-from .journal_gate import kept_gates
+from .journal_gate import is_position, kept_gates
 from .journal_segment import exists, first_record, remove_segments
 from .system import control_lock
 
@@ -43,8 +43,7 @@ def bounded(files: JournalFiles, limit: int, gates: bool) -> int:
     lowest = min(limit, files.synced, files.segment_of(max(0, files.published - UNIT)))
     if gates:
         for gate in kept_gates(files):
-            valid = 0 <= gate.position <= files.published and gate.position % UNIT == 0
-            lowest = min(lowest, gate.position if valid else 0)
+            lowest = min(lowest, gate.position if is_position(files, gate.position) else 0)
     segment = files.segment_of(max(0, lowest))
     # A recovery may have left a gap there: the highest whole segment at or below it.
     return next((p for p in reversed(files.positions()) if p <= segment and exists(files, p)), 0)

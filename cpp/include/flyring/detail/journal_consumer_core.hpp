@@ -207,9 +207,12 @@ class JournalConsumerCore final : public JournalReaderCore {
             if (pair) at.lost = std::max<std::int64_t>(at.number - pair->count, 0);
         } else {
             try {
-                at = JournalSeek(file_, false, skip()).position(std::min(gate, published));
+                at = JournalSeek(file_, false, skip()).gate(gate);
             } catch (const InvalidArgument&) {
                 file_.corrupt(gate, "the gate of consumer '" + name_ + "' lies within a record");
+            } catch (const Damaged&) {
+                if (gate <= published) throw;
+                file_.corrupt(gate, "the gate of consumer '" + name_ + "' lies where no record is");
             }
         }
         at.lost = wrapping_add(at.lost, pair ? pair->lost : words().most_lost());

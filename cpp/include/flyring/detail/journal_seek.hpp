@@ -115,13 +115,19 @@ class JournalSeek {
     /// A position: of a message, or the end. Below `trimmed`: there, and what lies between is lost.
     JournalCursor position(std::int64_t wanted) {
         if (!is_journal_position(wanted)) throw InvalidArgument("start", "a position is a multiple of 64, 0 or above");
-        if (file_.is_of_this_boot() && wanted > end_of_reading(file_, durable_)) {
+        if (file_.is_of_this_boot() && wanted > std::max(end_of_reading(file_, durable_), committed_)) {
             throw InvalidArgument("start", "position " + std::to_string(wanted) + " lies beyond the journal's end");
         }
         if (wanted < beginning(file_)) return oldest();
         JournalCursor found = walk(wanted, [](std::int64_t, std::int64_t) { return false; });
         if (within_) throw InvalidArgument("start", "position " + std::to_string(wanted) + " lies within a record");
         return found;
+    }
+
+    /// The gate of a consumer. It may lie above `published`: records are committed up to it (3.1, append 5 and 6).
+    JournalCursor gate(std::int64_t wanted) {
+        committed_ = wanted;
+        return position(wanted);
     }
 
     /// The message before which there are `wanted` others.
@@ -252,7 +258,7 @@ class JournalSeek {
     /// In another boot: whether the span lies behind `synced`. It was not durable then, so it is no damage if it is not
     /// whole.
     bool is_unproven(std::int64_t span) const { return !file_.is_of_this_boot() && span > end_of_reading(file_, true); }
-    std::int64_t end_of_bytes() const { return end_of_spans(file_, durable_); }
+    std::int64_t end_of_bytes() const { return std::max(end_of_spans(file_, durable_), committed_); }
 
     /// Goes through the records of the span that was read. True: at.position is the place of a message that is looked
     /// for. Otherwise at.position is the records' end, or `wanted` if a record begins there, or within_ is set.
@@ -284,7 +290,8 @@ class JournalSeek {
     SpanReader reader_;
     bool durable_;
     bool skip_;
-    bool within_ = false;  // the walk found that the wanted position lies within a record
+    bool within_ = false;         // the walk found that the wanted position lies within a record
+    std::int64_t committed_ = 0;  // records are committed up to here, whatever the words say
 };
 
 }  // namespace flyring::detail

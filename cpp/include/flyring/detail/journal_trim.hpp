@@ -19,12 +19,14 @@ namespace flyring::detail {
 /// The lowest gate of a consumer; `none` if there is no consumer. A gate that cannot be counts as 0 (10).
 inline std::int64_t lowest_gate(const JournalFile& file, std::int64_t none) noexcept {
     std::int64_t lowest = none;
-    const std::int64_t published = load_acquire(file.published());  // pairs with append 6
     for (std::uint32_t slot = 0; slot < file.header.consumers; ++slot) {
         const ConsumerWords words = file.consumer(slot);
         if (!words.kept()) continue;
-        const std::int64_t gate = load_acquire(words.gate());  // pairs with store_gate
-        lowest = std::min(lowest, is_journal_position(gate) && gate <= published ? gate : 0);
+        const std::int64_t gate = load_acquire(words.gate());           // pairs with store_gate
+        const std::int64_t published = load_acquire(file.published());  // pairs with append 6
+        // A gate may lie behind a record that is committed and not yet published.
+        const std::int64_t most = std::max(published, load_acquire(file.claimed()));
+        lowest = std::min(lowest, is_journal_position(gate) && gate <= most ? gate : 0);
     }
     return lowest;
 }

@@ -133,12 +133,13 @@ final class JournalTrim {
     /** The segment of the lowest of the limit, synced, and the gates; one that is there. */
     private long lowest(long limit, boolean gates) {
         long x = Math.min(limit, file.synced());
-        final long published = file.published();
         for (int slot = 0; gates && slot < file.header.consumers; slot++) {
             final JournalGate gate = new JournalGate(file, slot);
             if (gate.isKept()) {
                 final long position = gate.position();
-                x = Math.min(x, JournalFile.isPosition(position) && position <= published ? position : 0);
+                // a gate may lie behind a record that is committed and not yet published
+                final long most = Math.max(file.published(), file.word(Layout.JOURNAL_CONTROL_CLAIMED));
+                x = Math.min(x, JournalFile.isPosition(position) && position <= most ? position : 0);
             }
         }
         final long base = file.segmentOf(Math.max(0, x));

@@ -37,6 +37,32 @@ class JournalConsumerTest {
     }
 
     @Test
+    void gateMayLieBehindARecordThatIsNotYetPublished() throws IOException {
+        Journals.append(writer, 0, 500);
+        while (writer.position() < 2 * Z) {
+            writer.append(new byte[1000]);
+        }
+        writer.sync();
+        final long last = writer.append(new byte[10]);
+        final long end = writer.position();
+        try (JournalConsumer consumer = journal.consumer("c")) {
+            consumer.poll(message -> { }, 10_000);
+            assertEquals(end, consumer.position());
+        }
+        Journals.word(path(), Layout.JOURNAL_CONTROL_PUBLISHED, last); // as a writer that is stopped behind append 5
+        for (int i = 0; i < 2; i++) {
+            try (JournalConsumer consumer = journal.consumer("c")) {
+                assertEquals(end, consumer.position());
+                assertEquals(writer.number(), consumer.number());
+                assertEquals(0, consumer.lost());
+                assertNull(consumer.take());
+            }
+        }
+        assertTrue(journal.trimConsumed() > 0);
+        Journals.word(path(), Layout.JOURNAL_CONTROL_PUBLISHED, end);
+    }
+
+    @Test
     void goesOnWhereItStopped() {
         Journals.append(writer, 0, 5);
         JournalConsumer consumer = journal.consumer("c");
