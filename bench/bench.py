@@ -30,7 +30,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev bench", description="Measures Flyring beside what else there is; bench/README.md."
     )
-    parser.add_argument("--quick", action="store_true", help="Flyring and the floors, two tables, under three minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="Flyring and the floors, eight tables, under three minutes"
+    )
     parser.add_argument("--peers", action="store_true", help="install other libraries and measure them, too")
     parser.add_argument("--list", action="store_true", help="show the tables and their contenders; measure nothing")
     parser.add_argument(

@@ -462,3 +462,9 @@ def test_names_and_labels_are_those_of_the_page() -> None:
     assert listed == {
         name + suffix.get(kind, ""): labels + more.get(name, ()) for name, (kind, labels, _) in METRICS.items()
     }
+
+
+def test_the_help_names_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["metrics", "--help"])
+    assert "channels, tables and journals" in " ".join(capsys.readouterr().out.split())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of channels and tables, made from their Stats with the library prometheus-client. docs/metrics.md lists
-them.
+"""The metrics of channels, tables and journals, made from their Stats with the library prometheus-client.
+docs/metrics.md lists them.
 
 Labels are bounded: a table has one set, and a channel a fixed number of slots, rings and counters. Names and process
 ids, which change, are labels of the ``_info`` metrics alone.

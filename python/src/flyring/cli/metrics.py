@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flyring metrics``: the statistics of channels and tables for Prometheus (docs/metrics.md)."""
+"""``flyring metrics``: the statistics of channels, tables and journals for Prometheus (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class Found:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("names", metavar="NAME", nargs="*", help="channels and tables; default: all of the folder")
+    command.add_argument(
+        "names", metavar="NAME", nargs="*", help="channels, tables and journals; default: all of the folder"
+    )
     where = command.add_mutually_exclusive_group()
     where.add_argument(
         "--textfile", metavar="FILE", help="write them to FILE, for the textfile collector of node_exporter"
@@ -112,7 +114,7 @@ def metrics(options: argparse.Namespace) -> int:
 
 
 def look(names: Sequence[str]) -> list[Found]:
-    """Reads the statistics of these channels and tables, or of all of the folder."""
+    """Reads the statistics of these channels, tables and journals, or of all of the folder."""
     if names:
         return [look_at(name, name) for name in names]
     folder = os.environ.get("FLYRING_DIR") or default_folder()
