@@ -197,8 +197,8 @@ final class JournalCreation {
             }
             checkMagic(path);
             final JournalFile journal = whole(path);
-            if (journal == null) { // not whole, so of no use
-                removeFiles(path);
+            if (journal == null) {
+                unlinkBroken(path);
                 return;
             }
             try (journal; JournalSeat seat = new JournalSeat(journal)) {
@@ -211,6 +211,17 @@ final class JournalCreation {
                 journal.data().wakeAll();
                 journal.work().wakeAll();
             }
+        }
+    }
+
+    /** The same for a journal that is broken, or of a newer version: its words are not used, but its locks are. */
+    private static void unlinkBroken(String path) {
+        try (ChannelFile file = ChannelFile.open(JournalFile.controlPath(path), false); Lock lock = file.newLock()) {
+            if (!lock.tryLock(Layout.HEADER_LENGTH + Layout.JOURNAL_CONTROL_SLOT)) {
+                throw JournalTaking.noFreeSlot(path, "", 0);
+            }
+            lock.lockControl(Layout.HEADER_LENGTH + Layout.CONTROL_CONTROL_LOCK);
+            removeFiles(path);
         }
     }
 

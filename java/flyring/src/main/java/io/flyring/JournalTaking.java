@@ -104,10 +104,14 @@ final class JournalTaking {
     /** The error that the slot was not free in time; names the last held writer. */
     static NoFreeSlotException noFreeSlot(JournalFile file) {
         final JournalSeat.Owner owner = JournalSeat.owner(file, Layout.JOURNAL_CONTROL_SLOT);
-        final String last = owner.pid() == 0 ? "" : "The last JournalWriter was "
-            + (owner.name().isEmpty() ? "without a name" : "'" + owner.name() + "'") + " (pid " + owner.pid() + "). ";
-        return new NoFreeSlotException("writer", 1,
-            List.of(new NoFreeSlotException.Owner(0, owner.name(), owner.pid())), file.path
+        return noFreeSlot(file.path, owner.name(), owner.pid());
+    }
+
+    /** The same; {@code pid} is 0 if no held writer is known. */
+    static NoFreeSlotException noFreeSlot(String path, String name, int pid) {
+        final String last = pid == 0 ? "" : "The last JournalWriter was "
+            + (name.isEmpty() ? "without a name" : "'" + name + "'") + " (pid " + pid + "). ";
+        return new NoFreeSlotException("writer", 1, List.of(new NoFreeSlotException.Owner(0, name, pid)), path
             + ": the writer's slot is taken. " + last
             + "Wait longer, close that writer, or kill its process if it is stopped.");
     }

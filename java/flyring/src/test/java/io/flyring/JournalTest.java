@@ -191,6 +191,26 @@ class JournalTest {
     }
 
     @Test
+    void aBrokenJournalIsUnlinkedOnlyIfTheSlotIsFree() throws IOException {
+        try (Journal journal = create()) {
+            for (int at : new int[] {8, 70}) { // of a newer version, and broken
+                try (JournalWriter writer = journal.writer("held")) {
+                    Journals.flip(path() + "/control", at);
+                    assertThrows(FlyringException.class, () -> Journal.open(path()));
+                    assertThrows(NoFreeSlotException.class, () -> Journal.unlink(path()));
+                    Journals.append(writer, "x");
+                }
+                if (at == 8) {
+                    Journals.flip(path() + "/control", at);
+                }
+            }
+            assertEquals(List.of("x", "x"), Journals.texts(journal));
+        }
+        Journal.unlink(path());
+        assertFalse(Files.exists(Path.of(path())));
+    }
+
+    @Test
     void aSlotThatIsTakenNamesTheLastWriterIfThereWasOne() {
         try (Journal journal = create(); JournalFile other = JournalFile.open(path(), new OpenOptions());
             JournalSeat push = new JournalSeat(other)) {
