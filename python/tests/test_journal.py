@@ -110,6 +110,19 @@ def held(path: Path, action: Callable[[], object]) -> Iterator[Future[object]]:
         doing.result(10)
 
 
+def test_a_create_that_looked_too_early_replaces_nothing(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    """Another process may make the journal between the first look and the lock of the folder."""
+    with journal.writer(helper=False) as writer:
+        writer.append(b"kept")
+        monkeypatch.setattr(os.path, "lexists", lambda _: False)
+        with pytest.raises(ChannelExistsError):
+            Journal.create(journal.path, segment_size=Z)
+        writer.append(b"this, too")
+    assert read_all(journal) == [b"kept", b"this, too"]
+    with Journal.open(journal.path) as again:
+        assert read_all(again) == [b"kept", b"this, too"]
+
+
 def test_an_unlink_waits_for_another_create_or_unlink(folder: Path, journal: Journal) -> None:
     there = folder / "j.journal"
     with held(there, lambda: Journal.unlink("j")):

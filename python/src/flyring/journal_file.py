@@ -319,7 +319,10 @@ def creating(path: str, mode: int) -> Iterator[None]:
     of the files; the folder gets what it needs."""
     with locked_folder(path, make=True) as folder:
         try:
-            foreign = [name for name in os.listdir(path) if not OWN_FILES.fullmatch(name)]
+            names = os.listdir(path)
+            if CONTROL_FILE in names:  # the look at its name alone may fail
+                raise ChannelExistsError(path)
+            foreign = [name for name in names if not OWN_FILES.fullmatch(name)]
             if foreign:
                 raise NotAChannelError(path, f"its folder holds other files: {sorted(foreign)[0]!r}")
             with contextlib.suppress(PermissionError):  # another user made the folder
