@@ -101,7 +101,7 @@ class RoomRest {
     }
 
   private:
-    static constexpr std::int64_t shortest = 100'000;   // ns
+    static constexpr std::int64_t shortest = 100'000;    // ns
     static constexpr std::int64_t longest = 10'000'000;  // ns
     static constexpr std::int64_t least = 200'000;       // ns: a timer may be late by half of it
 
