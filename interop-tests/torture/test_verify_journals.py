@@ -5,7 +5,7 @@ that it breaks. Run by journals.py, or alone."""
 import sys
 
 import numpy
-from side import Kind, Life
+from side import Kind, Life, Phase
 from verify_journals import NEWEST, verify_journals
 
 MS = 1_000_000
@@ -111,6 +111,11 @@ def change(name, row, *rows, remove=1):
     return told
 
 
+def taken_early():
+    """Returns the story in which the second consumer takes the name before the first one is killed."""
+    return change("second", 0, following(1, 8))
+
+
 FAULTS = {
     "a torn message": ("tear", change("tail", 2, read(1, 101, 128, 11, fault=1)), LEFT),
     "a torn message in the file": ("tear", story(), [(4, 200, 320, 0), (5, 300, 384, 1)]),
@@ -149,6 +154,7 @@ FAULTS = {
         LEFT,
     ),
     "two owners of a name": ("owners", change("third", 0, following(5, 17)), LEFT),
+    "the name of a living consumer": ("owners", taken_early(), LEFT),
     "another number than it asked for": ("exactly once", change("wants", 0, following(3, 20, wanted=2)), LEFT),
     "a beginning too far behind": ("exactly once", change("new", 0, following(4, 16, how=NEWEST), remove=3), LEFT),
     "a beginning too far ahead": ("exactly once", change("new", 0, following(6, 11, how=NEWEST), remove=3), LEFT),
@@ -175,13 +181,19 @@ def run():
     limited = verify_journals(judge(told), left=LEFT[1:], trimmed=(5, 384), limited=True).failures
     if limited:
         failed.append(f"a size limit took two messages of a consumer, but: {dict(limited)}")
+    lives = judge(taken_early())
+    for life in lives:
+        if life.name.startswith("first"):
+            life.phase = Phase.leaving  # it had closed, and was killed before it could say so
+    if found := verify_journals(lives, left=LEFT, trimmed=(2, 192)).failures:
+        failed.append(f"a consumer was killed behind its close, but: {dict(found)}")
     for name, (rule, told, there) in FAULTS.items():
         found = verify_journals(judge(told), left=there, trimmed=(2, 192)).failures
         if rule not in found:
             failed.append(f"{name}: not found under {rule!r}; found {dict(found)}")
     for text in failed:
         print(f"FAIL  verifier: {text}")
-    return 2 + len(FAULTS) - len(failed), len(failed)
+    return 3 + len(FAULTS) - len(failed), len(failed)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import bisect
 import dataclasses
 import itertools
 
+from sessions import gone
 from side import TORN, Kind, Phase
 from verify import Verdict
 from verify_tables import overlap
@@ -239,7 +240,7 @@ def check_consumers(sessions, limited, verdict):
                 elif begin < before.gate:
                     verdict.fail("repeats", session.life, f"{text}, and had stored its gate at {before.gate}")
                 verdict.counts["numbers again after a death"] += max(0, end - begin)
-                if session.opened < (before.closed or before.life.killed):
+                if session.opened < (before.closed or gone(before.life)):
                     verdict.fail("owners", session.life, f"has {name}, which {before.life.name} has")
             before = session
 
