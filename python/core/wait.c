@@ -64,15 +64,15 @@ void wait_begin(wait_state *state, int strategy, int64_t spin, int64_t timeout)
     state->spun = state->slept = state->asleep = false;
 }
 
-void wait_rest(wait_state *state, int64_t time)
-{
-    if (state->strategy == WAIT_BLOCK && time > state->spin)
-        state->rest = time;
-}
-
 static int64_t earlier(int64_t one, int64_t other)
 {
     return one < other ? one : other;
+}
+
+void wait_rest(wait_state *state, int64_t time)
+{
+    if (state->strategy == WAIT_BLOCK && state->began + time > earlier(state->began + state->spin, state->deadline))
+        state->rest = time;
 }
 
 static bool spin_until(int64_t end, const wait_target *target)
