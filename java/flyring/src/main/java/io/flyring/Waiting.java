@@ -31,8 +31,8 @@ abstract class Waiting {
     /** The thread tries again what it waits for, which takes a short time. */
     private static final int TRYING = 2;
     private static final int TAKEN_OVER = 3;
-    /** The thread is about to look and sleep. */
-    private static final int ENTERING = 4;
+    /** The thread marks its object as busy or as idle, before and after it looks and sleeps. */
+    private static final int MARKING = 4;
 
     private static final int REHEARSALS_A_NAP = 32;
     /** Rehearsals still to come in this JVM. The races between threads that count are harmless. */
@@ -197,7 +197,7 @@ abstract class Waiting {
     /** Ends a wait. */
     final void end() {
         final int now = state.get();
-        if (now == WAITING || now == ENTERING) { // a StackOverflowError came before the end of a turn
+        if (now == WAITING || now == MARKING) { // a StackOverflowError came before the end of a turn
             setBusy(false);
         }
         state.set(IDLE);
@@ -235,16 +235,18 @@ abstract class Waiting {
 
     /** The order here and in {@link #leave} matters: if something is thrown in between, {@link #end} can clean up. */
     private void enter() {
-        state.set(ENTERING);
+        state.set(MARKING);
         setBusy(true);
         state.set(WAITING);
     }
 
+    /** Marks the object as idle when no close can be under way: a close may open the object's claim to abort it. */
     private void leave() {
-        setBusy(false);
-        while (!state.compareAndSet(WAITING, TRYING)) { // a close is under way and ends soon
+        while (!state.compareAndSet(WAITING, MARKING)) { // a close is under way and ends soon
             Thread.yield();
         }
+        setBusy(false);
+        state.set(TRYING);
     }
 
     /** Rests; or spins while the spin time lasts, then sleeps once. Then looks; false if the deadline has passed. */

@@ -58,14 +58,10 @@ class NapTest extends WaitFixture {
         return (System.nanoTime() - start) / 1_000_000;
     }
 
-    /** A wait for something that never comes, with a short cap, which counts its checks. */
-    private final class Counting extends Waiting {
+    /** Counts its checks. */
+    private final class Counting extends Never {
         private int rounds;
         private int looks;
-
-        Counting() {
-            super(channel.slots().data(), true, 1, "nothing");
-        }
 
         @Override
         boolean isReady() {
@@ -80,25 +76,8 @@ class NapTest extends WaitFixture {
         }
 
         @Override
-        long cap(long waited) {
-            return 5_000_000;
-        }
-
-        @Override
         int naps() {
             return 9;
-        }
-
-        @Override
-        void look() {
-        }
-
-        @Override
-        void lookSoon() {
-        }
-
-        @Override
-        void setBusy(boolean busy) {
         }
     }
 

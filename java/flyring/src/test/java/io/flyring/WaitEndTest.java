@@ -15,6 +15,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 import prices.PriceUpdateEncoder;
 
@@ -202,6 +204,25 @@ class WaitEndTest extends WaitFixture {
             waiting.end();
             assertFalse(waiting.takeOver(), "no thread waits");
         }
+    }
+
+    @Test
+    void aCloseDoesNotTakeAWaitOverThatMarksItsObjectAsIdle() throws Exception {
+        AtomicReference<Other<Boolean>> closer = new AtomicReference<>();
+        Waiting waiting = new Never() {
+            @Override
+            void setBusy(boolean busy) {
+                if (!busy) {
+                    closer.set(new Other<>(this::takeOver));
+                    LockSupport.parkNanos(20_000_000);
+                    assertFalse(closer.get().done(), "a close would find the object half marked");
+                }
+            }
+        };
+        waiting.begin(0);
+        assertFalse(waiting.turn());
+        waiting.end();
+        assertFalse(closer.get().result(), "the wait has ended");
     }
 
     @Test

@@ -22,6 +22,40 @@ abstract class WaitFixture {
         return ChannelOptions.broadcast().capacity(CAPACITY).publishers(2).subscribers(2).counters(0);
     }
 
+    /** A wait for something that never comes, with a short cap. */
+    class Never extends Waiting {
+        Never() {
+            super(data(), true, 1, "nothing");
+        }
+
+        @Override
+        boolean isReady() {
+            return false;
+        }
+
+        @Override
+        boolean othersWake() {
+            return true;
+        }
+
+        @Override
+        long cap(long waited) {
+            return 5_000_000;
+        }
+
+        @Override
+        void look() {
+        }
+
+        @Override
+        void lookSoon() {
+        }
+
+        @Override
+        void setBusy(boolean busy) {
+        }
+    }
+
     @BeforeEach
     void create() {
         channel = Channel.create(rings.path("w.ring"), options());
