@@ -294,13 +294,24 @@ TEST_F(JournalTrims, a_sync_passes_over_what_another_process_has_synced_and_trim
     }
 }
 
-TEST_F(JournalTrims, a_sync_that_misses_a_segment_which_was_not_trimmed_is_io) {
+TEST_F(JournalTrims, a_sync_is_io_if_a_segment_was_removed_by_hand) {
     Journal journal = Journal::create("j", options());
     JournalWriter writer = journals::writer(journal);
     append(writer, 0, 400);
     std::filesystem::rename(segment_file(smallest), folder() + "/away");
-    EXPECT_EQ(code_of([&] { writer.sync(); }), "io");
-    EXPECT_EQ(journal.stats().synced, 0);
+    for (std::uint64_t i = 0; i < 2; ++i) {
+        try {
+            writer.sync();
+            FAIL();
+        } catch (const flyring::IoError& error) {
+            EXPECT_EQ(error.call(), "open");
+            EXPECT_EQ(error.error(), ENOENT);
+            EXPECT_EQ(error.path(), segment_file(smallest));
+        }
+        EXPECT_EQ(journal.stats().synced, 0);
+        EXPECT_FALSE(journal.stats().failed);
+        append(writer, 400 + i, 1);  // it goes on
+    }
     std::filesystem::rename(folder() + "/away", segment_file(smallest));
     writer.sync();
     EXPECT_EQ(journal.stats().synced, writer.position() - 64);

@@ -197,6 +197,23 @@ def test_failed_sync(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     journal.close()
 
 
+def test_sync_is_io_if_a_segment_was_removed_by_hand(folder: Path) -> None:
+    with made() as journal, journal.writer(helper=False) as writer:
+        while writer.position < 2 * Z + 1000:
+            writer.append(b"x" * 1000)
+        segment = Folder(journal.path).segment(Z)
+        kept = segment.rename(folder / "kept")
+        for _ in range(2):
+            with pytest.raises(IoError) as error:
+                writer.sync()
+            assert (error.value.call, error.value.errno, error.value.path) == ("open", errno.ENOENT, str(segment))
+            assert journal.stats().synced == 0 and not journal.stats().failed
+            writer.append(b"goes on")
+        kept.rename(segment)
+        writer.sync()
+        assert journal.stats().synced > 2 * Z
+
+
 def test_failed_sync_of_another_process(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     from flyring.journal_sync import make_durable
 

@@ -116,7 +116,8 @@ class JournalWriter {
         return core_->append_many(messages, type, time);
     }
 
-    /// What was appended is durable when it returns. (spec/journal.md 5)
+    /// What was appended is durable when it returns. Throws IoError if the sync failed, which ends this writer; or if a
+    /// segment was removed by hand: then this writer goes on. (spec/journal.md 5)
     void sync() { core_->sync(); }
 
     /// Where the next record begins: bytes since the journal's creation.

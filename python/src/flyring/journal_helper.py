@@ -107,7 +107,8 @@ class Helper:
         try:
             make_durable(self._files)
         except IoError as error:
-            self._failed(error.errno or 0)
+            if self._files.failed:
+                self._failed(error.errno or 0)
             self.error = error
 
     def _trim(self) -> None:

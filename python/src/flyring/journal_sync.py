@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from . import layout
 from ._core import File
-from .errors import CorruptJournalError
+from .errors import CorruptJournalError, IoError
 from .journal_file import CONTROL, SLOT, JournalFiles, sync_failed
 from .journal_segment import open_segment
 
@@ -18,7 +19,8 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
     """Syncs all segments from that of ``synced`` to that of the last check, and raises ``synced`` (sync 2 to 4).
     Returns whether it did: after a failed sync it does not, unless the next writer does it (``by_writer``).
 
-    IoError if a sync fails: then the writer has lost its slot, whichever process it is.
+    IoError if a sync fails: then the writer has lost its slot, whichever process it is. IoError, too, if a segment was
+    removed by hand: ``synced`` stays, and the writer goes on.
     """
     if files.failed and not by_writer:
         return False
@@ -28,17 +30,21 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
         raise CorruptJournalError(files.path, first, f"synced is {first} and checked {last}, which cannot be")
     if last <= first and not by_writer:
         return True
-    opened: list[File] = []
-    try:
-        for position in segments_between(files, first, last + 1):
-            file = open_segment(files, position, writable=True)
-            if file is not None:
-                opened.append(file)
-        for file in opened:
-            sync_segment(files, file)
-    finally:
-        for file in opened:
-            file.close()
+    position = files.segment_of(first)
+    while position <= last:
+        file = open_segment(files, position, writable=True)
+        if file is not None:
+            try:
+                sync_segment(files, file)
+            finally:
+                file.close()
+            position += files.size
+        else:
+            # Another process may have synced it, and a trim removed it. Loaded after it was not found.
+            synced = files.segment_of(files.synced)
+            if synced <= position:
+                raise IoError("open", errno.ENOENT, files.segment_path(position))
+            position = synced
     if files.failed and not by_writer:  # another process's sync: the kernel tells each error once
         return False
     files.grow(layout.JOURNAL_CONTROL_SYNCED, last)

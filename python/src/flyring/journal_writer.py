@@ -124,7 +124,8 @@ class JournalWriter(_core.JournalWriter, Closing):
         """Writes to the disk what was appended, and returns when it is durable. On tmpfs nothing is durable.
 
         Raises IoError if the disk cannot be written. That ends the writer, and the sync is never tried again, because
-        the kernel may have dropped what it could not write.
+        the kernel may have dropped what it could not write. Raises IoError also if a segment was removed by hand; then
+        the writer goes on.
         """
         self._make_check()
         self._sync_now()
@@ -199,7 +200,8 @@ class JournalWriter(_core.JournalWriter, Closing):
             if not make_durable(self._files):  # a sync of another process has failed just now
                 raise IoError("fdatasync", errno.EIO, self._files.path)
         except IoError as error:
-            self._fail(error.errno or 0)
+            if self._files.failed:
+                self._fail(error.errno or 0)
             raise
 
     # What the core calls

@@ -149,7 +149,7 @@ class JournalHelper {
         try {
             sync();
         } catch (const IoError& error) {
-            store_release(&error_, error.error());
+            if (load_acquire(file().failed()) != 0) store_release(&error_, error.error());
         } catch (const std::exception&) {
         }
         try {

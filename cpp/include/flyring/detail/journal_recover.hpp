@@ -300,7 +300,7 @@ class JournalMend {
             write_record(fd, c, record);
         }
         for (const std::int64_t one : walked.passed) {
-            const int error = open_segment(file_, one) ? syncer_.sync_segment(one) : 0;
+            const int error = syncer_.sync_segment(one);
             if (error == 0) continue;
             store_release(file_.failed(), std::int32_t{1});
             throw IoError("fdatasync", error, file_.segment_path(one));

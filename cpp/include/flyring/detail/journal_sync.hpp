@@ -51,31 +51,39 @@ class JournalSyncer {
     }
 
     /// Syncs each segment from that of one position to that of another, in this order. Returns 0, or the errno of a
-    /// sync. Throws IoError if one cannot be opened, although it was not trimmed: nothing is lost by that.
+    /// sync. Throws IoError if one was removed by hand; `synced` stays then, and the writer goes on.
     int sync_segments(std::int64_t from, std::int64_t to) {
         const JournalHeader& header = file_->header;
-        for (std::int64_t at = header.segment_of(from); at <= to; at += header.size()) {
-            if (const int error = sync_segment(at); error != 0) return error;
+        std::int64_t at = header.segment_of(from);
+        while (at <= to) {
+            if (open(at)) {
+                if (const int error = sync_open(); error != 0) return error;
+                at += header.size();
+            } else {
+                // Another process may have synced it, and a trim removed it. Loaded after it was not found.
+                const std::int64_t synced = header.segment_of(load_acquire(file_->synced()));
+                if (synced <= at) throw IoError("open", ENOENT, file_->segment_path(at));
+                at = synced;
+            }
         }
         return 0;
     }
-    int sync_segment(std::int64_t position) {
-        if (!fd_.ours() || position != opened_) {
-            fd_ = open_segment(*file_, position);
-            if (!fd_) {
-                // Trimmed: another process has synced it meanwhile. Loaded after the segment was not found.
-                if (position < beginning(*file_)) return 0;
-                throw IoError("open", ENOENT, file_->segment_path(position));
-            }
-            fd_.mark(file_->segment_path(position));
-            opened_ = position;
-        }
-        return ::fdatasync(fd_.get()) == 0 ? 0 : errno;
-    }
+    /// Syncs a segment that is there. Returns 0, or the errno.
+    int sync_segment(std::int64_t position) { return open(position) ? sync_open() : 0; }
     /// Closes the segment that is open; the next sync opens it again.
     void close() noexcept { fd_.reset(); }
 
   private:
+    bool open(std::int64_t position) {
+        if (!fd_.ours() || position != opened_) {
+            fd_ = open_segment(*file_, position);
+            if (!fd_) return false;
+            fd_.mark(file_->segment_path(position));
+            opened_ = position;
+        }
+        return true;
+    }
+    int sync_open() { return ::fdatasync(fd_.get()) == 0 ? 0 : errno; }
     void check(std::int64_t to, std::int64_t from) const {
         if (!is_journal_position(to)) file_->corrupt(to, "checked is no position");
         if (!is_journal_position(from)) file_->corrupt(from, "synced is no position");

@@ -13,7 +13,8 @@ final class JournalDurability {
      * Syncs up to the last check, and raises {@code synced} (sync 2 to 4).
      *
      * @param current a segment that is open already; null for none.
-     * @throws IoException if the sync fails: the writer ends, and the sync is not tried again.
+     * @throws IoException if the sync fails: the writer ends, and the sync is not tried again. Also if a segment was
+     *     removed by hand: {@code synced} stays, and the writer goes on.
      */
     void sync(JournalSegment current) {
         if (file.failed()) {
@@ -42,31 +43,40 @@ final class JournalDurability {
         file.data().wakeAll(); // readers that wait for what is durable
     }
 
-    /** Syncs the segments of a range, the lowest first; a failure ends the writer. */
+    /** Syncs the segments of a range, the lowest first. */
     private void syncSegments(long from, long to, JournalSegment current) {
-        if (from == to) {
-            syncOne(from, current);
-            return;
-        }
-        for (long base : file.segments()) {
-            if (base >= from && base <= to) {
-                syncOne(base, current);
+        long base = from;
+        while (base <= to) {
+            if (syncOne(base, current)) {
+                base += file.segmentSize;
+            } else {
+                // Another process may have synced it, and a trim removed it. Loaded after it was not found.
+                final long synced = file.segmentOf(file.synced());
+                if (synced <= base) {
+                    throw ChannelFile.io("open", Linux.ENOENT, file.segmentPath(base));
+                }
+                base = synced;
             }
         }
     }
 
-    private void syncOne(long base, JournalSegment current) {
+    /** False if the segment is not there. A failure of the sync itself ends the writer. */
+    private boolean syncOne(long base, JournalSegment current) {
         final int result;
         if (current != null && current.base == base) {
             result = current.file.syncData();
         } else {
             try (JournalSegment segment = JournalSegment.open(file, base, true)) {
-                result = segment == null ? 0 : segment.file.syncData();
+                if (segment == null) {
+                    return false;
+                }
+                result = segment.file.syncData();
             }
         }
         if (result < 0) {
             file.fail(-result);
             throw file.failure();
         }
+        return true;
     }
 }

@@ -303,7 +303,8 @@ public final class JournalWriter implements AutoCloseable {
     /**
      * Makes durable what was appended: it is there after a loss of power once this returns.
      *
-     * @throws IoException if the sync failed: this writer has ended.
+     * @throws IoException if the sync failed: this writer has ended. Also if a segment was removed by hand: this
+     *     writer goes on.
      */
     public void sync() {
         appender.check(0, DEFAULT_TYPE);

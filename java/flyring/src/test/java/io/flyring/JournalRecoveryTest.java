@@ -326,6 +326,26 @@ class JournalRecoveryTest {
     }
 
     @Test
+    void aSyncIsIoIfASegmentWasRemovedByHand() throws IOException {
+        try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
+            Journals.fill(writer, 2 * Z + 1000, 1000);
+            final Path segment = Path.of(Journals.segment(path(), Z));
+            final Path kept = Files.move(segment, segment.resolveSibling("../kept"));
+            for (int i = 0; i < 2; i++) {
+                IoException e = assertThrows(IoException.class, writer::sync);
+                assertEquals(List.of("open", segment.toString()), List.of(e.call(), e.path()));
+                assertEquals(Linux.ENOENT, e.errno());
+                assertEquals(0, journal.stats().synced());
+                assertTrue(!journal.stats().failed());
+                Journals.append(writer, "goes on");
+            }
+            Files.move(kept, segment);
+            writer.sync();
+            assertTrue(journal.stats().synced() > 2 * Z);
+        }
+    }
+
+    @Test
     void readersAtTheEndFollowTheCutOfAFailedSync() throws Exception {
         try (Journal journal = create(); JournalReader polls = journal.reader(); JournalReader slept = journal.reader();
             JournalReader waits = journal.reader()) {
