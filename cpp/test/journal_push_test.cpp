@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <thread>
+
 #include "faults.hpp"
 #include "journals.hpp"
 
@@ -115,6 +118,64 @@ TEST_F(JournalPushes, a_push_syncs_what_a_writer_has_left) {
     EXPECT_EQ(synced(), 0);
     journal.push("x");
     EXPECT_TRUE(all_is_synced());
+}
+
+TEST_F(JournalPushes, a_close_by_another_thread_waits_for_a_push_that_has_the_slot) {
+    JournalOptions made = options();
+    made.sync = JournalSync::each();
+    Journal journal = Journal::create("j", made);
+    std::thread closer;
+    std::atomic<bool> closed{false};
+    std::int64_t position = 0;
+    {
+        const faults::Hook in_its_sync([&](const faults::Call& call) {
+            if (std::string(call.name) == "fdatasync" && !closer.joinable()) {
+                closer = std::thread([&] {
+                    journal.close();
+                    closed = true;
+                });
+                std::this_thread::sleep_for(20ms);
+                EXPECT_FALSE(closed);
+            }
+            return 0;
+        });
+        position = journal.push("x");
+    }
+    closer.join();
+    EXPECT_EQ(position, 64);
+    EXPECT_TRUE(closed);
+    EXPECT_EQ(code_of([&] { journal.push("y"); }), "closed");
+    EXPECT_TRUE(all_is_synced());
+}
+
+TEST_F(JournalPushes, a_close_within_a_push_is_refused) {
+    {
+        Journal journal = boot(1).create("j", options());
+        journal.push("x");
+    }
+    std::string code;
+    flyring::OpenJournalOptions opening;
+    Journal* within = nullptr;
+    opening.recovery_progress = [&](std::uint64_t, std::uint64_t) { code = code_of([&] { within->close(); }); };
+    Journal journal = boot(2).open("j", opening);
+    within = &journal;
+    journal.push("y");
+    EXPECT_EQ(code, "view-alive");
+    journal.close();
+}
+
+TEST_F(JournalPushes, a_push_that_waits_for_the_slot_ends_with_a_close_by_another_thread) {
+    Journal journal = Journal::create("j", options());
+    const auto file = flyring::detail::open_journal("j", {});
+    const auto other = flyring::detail::open_description(file.fd, file.control);
+    ASSERT_TRUE(flyring::detail::lock_byte(other, file.writer_lock(), file.control));
+    std::string code;
+    std::thread pusher([&] { code = code_of([&] { journal.push("x"); }); });
+    std::this_thread::sleep_for(20ms);
+    journal.close();
+    pusher.join();
+    EXPECT_EQ(code, "closed");
+    EXPECT_EQ(published(), 64);
 }
 
 TEST_F(JournalPushes, a_push_trims_when_it_enters_another_segment) {

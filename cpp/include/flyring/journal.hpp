@@ -165,7 +165,9 @@ class Journal {
     std::uint32_t schema_version() const noexcept { return header().schema_version; }
     bool read_only() const noexcept { return file().read_only; }
 
-    /// Closes the journal and all objects made from it; a writer syncs first. Throws ViewAlive if one is at work.
+    /// Closes the journal and all objects made from it; a writer syncs first. If another thread pushes and has the
+    /// slot, this waits for it; a push that still waits for the slot throws Closed. Throws ViewAlive if an object is at
+    /// work.
     void close() { state_->close_all(); }
 
   private:

@@ -4,11 +4,13 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -226,18 +228,50 @@ class JournalState final : public ForkAware {
         }
     }
 
-    /// Closes all members and the journal. Throws ViewAlive if one is at work; IoError if a writer's last sync fails
-    /// (all is closed then).
+    /// Marks the time in which a thread takes the writer's slot, or pushes. A close by another thread waits for it.
+    class AtWork {
+      public:
+        /// Throws Closed if the journal is closed, or is about to be.
+        explicit AtWork(JournalState& state) : state_(state) {
+            const std::lock_guard<std::mutex> guard(state_.mutex_);
+            state_.check_stays_open();
+            state_.worker_ = std::this_thread::get_id();
+        }
+        AtWork(const AtWork&) = delete;
+        AtWork& operator=(const AtWork&) = delete;
+        ~AtWork() {
+            const std::lock_guard<std::mutex> guard(state_.mutex_);
+            if (state_.worker_ == std::this_thread::get_id()) state_.worker_ = {};  // else another thread has the slot
+        }
+
+      private:
+        JournalState& state_;
+    };
+    /// Throws Closed if the journal is closed, or a close waits for the thread that is at work.
+    void check_stays_open() const {
+        check_open();
+        if (load_relaxed(&closing_) != 0) throw Closed("journal " + file.path + " is used after close");
+    }
+
+    /// Closes all members and the journal. Waits for a thread that takes the writer's slot, or pushes. Throws ViewAlive
+    /// if that is this thread, or a member is at work; IoError if a writer's last sync fails (all is closed then).
     void close_all() {
-        const std::lock_guard<std::mutex> guard(mutex_);
+        std::unique_lock<std::mutex> guard(mutex_);
         if (closed()) return;
+        if (worker_ == std::this_thread::get_id()) throw_at_work();
+        store_relaxed(&closing_, 1U);
+        while (worker_ != std::thread::id()) {
+            guard.unlock();
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+            guard.lock();
+        }
+        if (closed()) return;  // by another thread, meanwhile
         auto stopped = members_.begin();
         while (stopped != members_.end() && (*stopped)->stop()) ++stopped;
         if (stopped != members_.end()) {
             while (stopped != members_.begin()) (*--stopped)->go_on();
-            throw ViewAlive("journal " + file.path +
-                            " cannot be closed: an object made from it is at work, in a handler or in another thread; "
-                            "close it when that is done");
+            store_relaxed(&closing_, 0U);
+            throw_at_work();
         }
         std::exception_ptr failed;
         for (JournalMember* member : members_) {
@@ -264,6 +298,11 @@ class JournalState final : public ForkAware {
     }
 
   private:
+    [[noreturn, gnu::cold]] void throw_at_work() const {
+        throw ViewAlive("journal " + file.path +
+                        " cannot be closed: an object made from it is at work, in a handler or in another thread; "
+                        "close it when that is done");
+    }
     /// Makes the sleepers of this process look again, without a store to the file.
     void look_again() noexcept { wake_sleepers(file.data().sequence, all_rings); }
 
@@ -280,6 +319,8 @@ class JournalState final : public ForkAware {
     std::mutex mutex_;
     std::vector<JournalMember*> members_;
     const char* why_closed_ = nullptr;
+    std::uint32_t closing_ = 0;  // 1: a close waits for the thread that is at work
+    std::thread::id worker_;     // the thread that is at work; empty if there is none
 };
 
 }  // namespace flyring::detail

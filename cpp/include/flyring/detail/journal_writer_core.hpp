@@ -119,9 +119,7 @@ class JournalWriterCore final : public JournalMember {
             if (!makes_room()) throw;
             position = append(payload, length, type, now);
         }
-        if (!exchange_use(idle, in_use)) return position;  // another thread closes the journal
         const InUse guard(*this);
-        if (!open()) return position;
         const bool syncs = sync_is_due();
         const bool trims = file_.header.in_segment(position) == journal_check_length;
         if ((!syncs && !trims) || has_helper()) return position;
@@ -506,7 +504,8 @@ class JournalWriterCore final : public JournalMember {
     std::int64_t unprepared_ = 0;  // segments that were not ready when they were needed
     int sync_error_ = 0;
     bool holds_ = false;
-    bool writer_ended_ = false;  // the open claim owns this object
+    bool writer_ended_ = false;                 // the open claim owns this object
+    std::optional<JournalState::AtWork> work_;  // until the slot is taken; of a push, to its end
 };
 
 /// Takes the slot (channel.md 5.2, journal.md 3.4, 5, 7).
@@ -518,8 +517,9 @@ inline void JournalWriterCore::take(const std::string* name, std::int64_t deadli
         const std::int64_t time = clock_ns(CLOCK_MONOTONIC);
         if (time >= deadline) file_.throw_not_free();
         std::this_thread::sleep_for(Nanoseconds(std::min<std::int64_t>(1'000'000, deadline - time)));
-        state_->check_open();
+        state_->check_stays_open();
     }
+    work_.emplace(*state_);
     file_.check_linked();
     const WriterStart start = JournalMend(file_, lock_.description(), state_->progress).run();
     const SlotWords slot = file_.slot();
@@ -537,6 +537,7 @@ inline void JournalWriterCore::take(const std::string* name, std::int64_t deadli
     begin(start);
     wake_all(file_.data());
     set_owner(std::move(lock_), slot.epoch(), epoch);
+    if (name != nullptr) work_.reset();
 }
 
 inline void JournalWriterCore::begin(const WriterStart& start) {

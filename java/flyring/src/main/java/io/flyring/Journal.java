@@ -9,6 +9,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 import org.agrona.DirectBuffer;
 
 /**
@@ -24,8 +26,8 @@ public final class Journal implements AutoCloseable {
     private final OpenOptions options;
     /** The open writers, readers and consumers; those that are unreachable close themselves. */
     private final Set<AutoCloseable> open = Collections.newSetFromMap(new WeakHashMap<>());
-    /** The monitor of pushes: their slot, which stays resumed as long as no other process takes it. */
-    private final Object pushing = new Object();
+    /** The lock of pushes: their slot, which stays resumed as long as no other process takes it. */
+    private final ReentrantLock pushing = new ReentrantLock();
     /** The monitor of those that take the writer's slot, which may take a recovery's time. */
     private final Object taking = new Object();
     private JournalSeat pushSeat;
@@ -464,7 +466,10 @@ public final class Journal implements AutoCloseable {
         final long deadline = Waiting.deadline(System.nanoTime(), nanos);
         while (true) {
             checkNoWriter();
-            synchronized (pushing) {
+            if (!lockPushing(deadline)) {
+                throw JournalTaking.noFreeSlot(file);
+            }
+            try {
                 checkOpen();
                 if (pushSeat == null) {
                     pushSeat = new JournalSeat(file);
@@ -480,9 +485,25 @@ public final class Journal implements AutoCloseable {
                         }
                     }
                 }
+            } finally {
+                pushing.unlock();
             }
             waitForSlot(deadline);
         }
+    }
+
+    /** Waits until no other thread pushes; false at the time-out. */
+    private boolean lockPushing(long deadline) {
+        boolean locked = pushing.tryLock();
+        if (!locked) {
+            try {
+                locked = pushing.tryLock(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                Waiting.checkInterrupted("the writer's slot");
+            }
+        }
+        return locked;
     }
 
     /** Before the slot is taken. */
@@ -746,7 +767,9 @@ public final class Journal implements AutoCloseable {
     }
 
     /**
-     * Closes the journal and its writer, readers and consumers. The writer syncs first. A second close does nothing.
+     * Closes the journal and its writer, readers and consumers. The writer syncs first. If another thread
+     * pushes and has the slot, this waits for it; a push that still waits for the slot throws ClosedException. A second
+     * close does nothing.
      *
      * @throws ViewAliveException if called from a handler of a reader or consumer; that one stays open.
      * @throws TwoThreadsException if another thread appends; the writer and the journal stay open.
@@ -781,7 +804,8 @@ public final class Journal implements AutoCloseable {
         synchronized (open) {
             closed = true;
         }
-        synchronized (pushing) {
+        pushing.lock();
+        try {
             if (pushAppender != null) {
                 pushAppender.end(null);
                 pushAppender.leave();
@@ -789,6 +813,8 @@ public final class Journal implements AutoCloseable {
             if (pushSeat != null) {
                 pushSeat.close();
             }
+        } finally {
+            pushing.unlock();
         }
         file.close();
         if (failed != null) {

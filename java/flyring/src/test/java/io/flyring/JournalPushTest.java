@@ -11,6 +11,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -138,6 +141,68 @@ class JournalPushTest {
             assertEquals(entered, synced());
             journal.close();
             Journal.unlink(path());
+        }
+    }
+
+    private boolean isClosed() {
+        try {
+            journal.stats();
+            return false;
+        } catch (ClosedException e) {
+            return true;
+        }
+    }
+
+    /** Does this while a push syncs. */
+    private void beside(Runnable other) {
+        final AtomicBoolean once = new AtomicBoolean();
+        ChannelFile.syncs = file -> {
+            if (!once.getAndSet(true)) {
+                other.run();
+            }
+            return 0;
+        };
+        assertEquals(64, journal.push(new byte[1]));
+        assertTrue(once.get());
+    }
+
+    @Test
+    void aCloseByAnotherThreadWaitsForAPushThatHasTheSlot() throws Exception {
+        create(JournalSync.EACH);
+        final AtomicReference<Other<Boolean>> closer = new AtomicReference<>();
+        beside(() -> {
+            closer.set(new Other<>(() -> {
+                journal.close();
+                return true;
+            }));
+            Other.until(this::isClosed);
+            LockSupport.parkNanos(10_000_000);
+            assertFalse(closer.get().done());
+        });
+        assertTrue(closer.get().result());
+        assertTrue(allIsSynced());
+        assertThrows(ClosedException.class, () -> journal.push(new byte[1]));
+    }
+
+    @Test
+    void theTimeOutOfAPushCountsAlsoBesideAPushOfAnotherThread() {
+        create(JournalSync.EACH);
+        beside(() -> {
+            final Other<Long> second = new Other<>(() -> journal.push(new byte[1], 1, Duration.ofMillis(5)));
+            assertThrows(NoFreeSlotException.class, second::result);
+        });
+    }
+
+    @Test
+    void aPushThatWaitsForTheSlotEndsWithACloseByAnotherThread() throws Exception {
+        create(JournalSync.NEVER);
+        try (Journal other = Journal.open(path()); JournalWriter holder = Journals.writer(other)) {
+            assertEquals(64, holder.position());
+            final Other<Long> pushing = new Other<>(() -> journal.push(new byte[1]));
+            LockSupport.parkNanos(20_000_000);
+            journal.close();
+            assertThrows(ClosedException.class, pushing::result);
+            assertEquals(64, published());
         }
     }
 
