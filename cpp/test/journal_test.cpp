@@ -453,8 +453,10 @@ TEST_F(JournalVerbs, a_look_at_the_folder_that_fails_is_an_error) {
 
 TEST_F(JournalVerbs, error_texts_say_what_is_wrong_and_what_to_do) {
     const std::string path = journal_folder();
+    EXPECT_EQ(text_of_error([] { Journal::open("j"); }).find("there is no journal " + path), 0U);
     {
         Journal journal = boot(1).create("j", options());
+        EXPECT_EQ(text_of_error([] { Journal::create("j"); }).find("journal " + path + " exists; open it"), 0U);
         const auto taken = [] { return text_of_error([] { boot(1).open("j").writer("", false); }); };
         const std::string pid = std::to_string(::getpid());
         const std::string advice = "wait longer, close that writer, or kill its process if it is stopped";

@@ -31,6 +31,15 @@ class FlyringError : public std::runtime_error {
 
 namespace detail {
 
+/// What a path names, for a text.
+inline std::string noun(const std::string& path) {
+    const auto ends_in = [&](std::string_view end) {
+        return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+    };
+    if (ends_in(".journal") || ends_in(".journal/control") || ends_in(".seg")) return "journal";
+    return ends_in(".table") ? "table" : "channel";
+}
+
 // Base classes for what several errors carry.
 
 class WithPath {
@@ -88,7 +97,8 @@ class WithPosition {
 class ChannelExists : public FlyringError, public detail::WithPath {
   public:
     explicit ChannelExists(std::string path)
-        : FlyringError("exists", "channel " + path + " exists; open it, or use open_or_create or replace"),
+        : FlyringError("exists",
+                       detail::noun(path) + " " + path + " exists; open it, or use open_or_create or replace"),
           WithPath(std::move(path)) {}
 };
 
@@ -97,7 +107,7 @@ class NoSuchChannel : public FlyringError, public detail::WithPath {
   public:
     explicit NoSuchChannel(std::string path)
         : FlyringError("no-such-channel",
-                       "there is no channel " + path +
+                       "there is no " + detail::noun(path) + " " + path +
                            "; create it first, and check that FLYRING_DIR and the user are the same"),
           WithPath(std::move(path)) {}
 };
@@ -107,8 +117,8 @@ class NoSuchChannel : public FlyringError, public detail::WithPath {
 class ChannelDiffers : public FlyringError, public detail::WithField {
   public:
     ChannelDiffers(const std::string& path, std::string field, const std::string& expected, const std::string& actual)
-        : FlyringError("differs", "channel " + path + " has " + field + " " + cut(actual) + ", asked for was " +
-                                      cut(expected) + "; ask for what it has, or replace it"),
+        : FlyringError("differs", detail::noun(path) + " " + path + " has " + field + " " + cut(actual) +
+                                      ", asked for was " + cut(expected) + "; ask for what it has, or replace it"),
           WithField(std::move(field)),
           expected_(cut(expected)),
           actual_(cut(actual)) {}
@@ -252,7 +262,8 @@ class ServiceError : public FlyringError {
 class NotAChannel : public FlyringError, public detail::WithPath {
   public:
     NotAChannel(std::string path, const std::string& reason)
-        : FlyringError("not-a-channel", path + " is not a Flyring channel: " + reason + "; check the name"),
+        : FlyringError("not-a-channel",
+                       path + " is not a Flyring " + detail::noun(path) + ": " + reason + "; check the name"),
           WithPath(std::move(path)) {}
 };
 
@@ -260,8 +271,8 @@ class NotAChannel : public FlyringError, public detail::WithPath {
 class VersionTooNew : public FlyringError, public detail::WithField {
   public:
     VersionTooNew(const std::string& path, std::string field, std::uint64_t found, std::uint64_t supported)
-        : FlyringError("version-too-new", "channel " + path + " has " + field + " " + std::to_string(found) +
-                                              ", supported is " + std::to_string(supported) +
+        : FlyringError("version-too-new", detail::noun(path) + " " + path + " has " + field + " " +
+                                              std::to_string(found) + ", supported is " + std::to_string(supported) +
                                               "; update Flyring in this process"),
           WithField(std::move(field)),
           found_(found),
@@ -278,8 +289,8 @@ class VersionTooNew : public FlyringError, public detail::WithField {
 class Truncated : public FlyringError {
   public:
     Truncated(const std::string& path, std::uint64_t expected, std::uint64_t actual)
-        : FlyringError("truncated", "channel " + path + " is cut off: it has " + std::to_string(actual) + " of " +
-                                        std::to_string(expected) + " bytes; create it again"),
+        : FlyringError("truncated", detail::noun(path) + " " + path + " is cut off: it has " + std::to_string(actual) +
+                                        " of " + std::to_string(expected) + " bytes; create it again"),
           expected_(expected),
           actual_(actual) {}
     std::uint64_t expected() const noexcept { return expected_; }
@@ -294,8 +305,9 @@ class Truncated : public FlyringError {
 class CorruptHeader : public FlyringError, public detail::WithField {
   public:
     CorruptHeader(const std::string& path, std::string field, const std::string& reason)
-        : FlyringError("corrupt-header", "the header of channel " + path + " is corrupt: " + field + " " + reason +
-                                             "; remove this file and create the channel again"),
+        : FlyringError("corrupt-header", "the header of " + detail::noun(path) + " " + path + " is corrupt: " + field +
+                                             " " + reason + "; remove this " + detail::noun(path) +
+                                             " and create it again"),
           WithField(std::move(field)) {}
 };
 
@@ -441,7 +453,7 @@ class NoFreeSlot : public FlyringError {
   public:
     NoFreeSlot(const std::string& path, std::string kind, std::uint32_t slots, std::vector<SlotOwner> owners,
                const std::string& reason)
-        : FlyringError("no-free-slot", noun(path) + path + ": " + reason),
+        : FlyringError("no-free-slot", detail::noun(path) + " " + path + ": " + reason),
           kind_(std::move(kind)),
           slots_(slots),
           owners_(std::move(owners)) {}
@@ -453,14 +465,6 @@ class NoFreeSlot : public FlyringError {
     const std::vector<SlotOwner>& owners() const noexcept { return owners_; }
 
   private:
-    /// What a path names, for a text.
-    static std::string noun(const std::string& path) {
-        const auto ends_in = [&](std::string_view end) {
-            return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
-        };
-        return ends_in(".journal") ? "journal " : ends_in(".table") ? "table " : "channel ";
-    }
-
     std::string kind_;
     std::uint32_t slots_;
     std::vector<SlotOwner> owners_;
@@ -588,8 +592,8 @@ class BadMessage : public FlyringError, public detail::WithPosition, public deta
 class ChannelReplaced : public FlyringError, public detail::WithPath {
   public:
     ChannelReplaced(std::string path, const Uuid& channel_id)
-        : FlyringError("replaced",
-                       "channel " + path + " was replaced: another one has its name now; close this one and open that"),
+        : FlyringError("replaced", detail::noun(path) + " " + path +
+                                       " was replaced: another one has its name now; close this one and open that"),
           WithPath(std::move(path)),
           channel_id_(channel_id) {}
     const Uuid& channel_id() const noexcept { return channel_id_; }

@@ -72,7 +72,7 @@ class NoSuchChannelError(FlyringError, FileNotFoundError):
 
 def noun(path: str) -> str:
     """Returns what a path names in a text."""
-    if path.endswith(".journal") or ".journal/" in path:
+    if path.endswith((".journal", ".journal/control", ".seg")):
         return "journal"
     return "table" if path.endswith(".table") else "channel"
 

@@ -382,7 +382,7 @@ class UnnamedFile {
 };
 
 [[noreturn]] inline void throw_no_space(const std::string& path, std::uint64_t needed, std::uint64_t free) {
-    throw NoSpace("there is no space for channel " + path + ": it needs " + std::to_string(needed) +
+    throw NoSpace("there is no space for " + noun(path) + " " + path + ": it needs " + std::to_string(needed) +
                       " bytes, free are " + std::to_string(free) +
                       "; make it smaller (capacity, publishers), or use another file system",
                   needed, free);

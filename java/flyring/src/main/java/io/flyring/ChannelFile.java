@@ -90,7 +90,7 @@ final class ChannelFile implements AutoCloseable {
             | Linux.O_NONBLOCK, 0);
         switch (-fd) {
             case Linux.ENOENT, Linux.ENOTDIR -> throw new NoSuchChannelException(path,
-                "There is no channel " + path + ". Create it first, or check the name and FLYRING_DIR.");
+                "There is no " + noun(path) + " " + path + ". Create it first, or check the name and FLYRING_DIR.");
             case Linux.ELOOP, Linux.EISDIR, Linux.ENXIO -> throw notRegular(path);
             default -> {
                 if (fd < 0) {
@@ -115,8 +115,14 @@ final class ChannelFile implements AutoCloseable {
         }
     }
 
+    /** What a path names, for a text. */
+    private static String noun(String path) {
+        return path.endsWith(".journal") || path.endsWith(".journal/control") || path.endsWith(".seg") ? "journal"
+            : path.endsWith(".table") ? "table" : "channel";
+    }
+
     private static NotAChannelException notRegular(String path) {
-        return new NotAChannelException(path, path + " is not a Flyring channel: it is no regular file.");
+        return new NotAChannelException(path, path + " is not a Flyring " + noun(path) + ": it is no regular file.");
     }
 
     /** Creates a file of {@code length} bytes, without a name if the file system supports that. */
@@ -184,13 +190,13 @@ final class ChannelFile implements AutoCloseable {
     void checkSuited(long type) {
         if (type == BTRFS) {
             throw new UnsuitableFileSystemException(path, "btrfs: when its disk is full, a store may never return", path
-                + " lies on btrfs: when its disk is full, a store may never return. Use /dev/shm, or create the channel"
-                + " with anyFileSystem(true).");
+                + " lies on btrfs: when its disk is full, a store may never return. Use /dev/shm, or create the "
+                + noun(path) + " with anyFileSystem(true).");
         }
         if (!FILE_SYSTEMS.containsKey(type)) {
             throw new UnsuitableFileSystemException(path, "type 0x" + Long.toHexString(type), path
                 + " lies on a file system of type 0x" + Long.toHexString(type) + ", on which sharing memory"
-                + " is not known to work. Use /dev/shm, or create the channel with anyFileSystem(true).");
+                + " is not known to work. Use /dev/shm, or create the " + noun(path) + " with anyFileSystem(true).");
         }
         if (type == OVERLAY && readOnly) {
             throw new UnsuitableFileSystemException(path, "overlay: a reader may keep an old copy", path
@@ -286,7 +292,7 @@ final class ChannelFile implements AutoCloseable {
     /** The descriptor; throws if it was closed, because its number may belong to another file. */
     private int open() {
         if (fd < 0) {
-            throw new ClosedException("The channel " + path + " is closed. Open it again.");
+            throw new ClosedException("The " + noun(path) + " " + path + " is closed. Open it again.");
         }
         return fd;
     }
