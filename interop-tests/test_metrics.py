@@ -78,6 +78,7 @@ def test_a_rule_that_is_wrong_is_noticed(tmp_path: Path) -> None:
         ('flyring_subscriber_state="live"} == 1', 'flyring_subscriber_state="away"} == 1'),
         ("flyring_service_up == 0", "flyring_service_up == 1"),
         ("changes(flyring_table_owners_total[5m]) == 0", "changes(flyring_table_owners_total[5m]) >= 0"),
+        ("flyring_journal_consumer_lag_messages offset 5m", "flyring_journal_consumer_lag_messages offset 6m"),
     ]
     shutil.copy(TESTS, tmp_path)
     for before, after in changes:
