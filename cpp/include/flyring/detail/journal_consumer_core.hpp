@@ -135,7 +135,7 @@ class JournalConsumerCore final : public JournalReaderCore {
                 only = consumer_named(file_, name_);
                 const bool needs_begin = !only && !begin && start.kind() != JournalStart::Kind::oldest;
                 if (!needs_begin && (only ? take_slot(*only) : take_free_slot())) {
-                    only ? resume() : join(start, begin);
+                    only ? resume() : join(begin);
                     return;
                 }
                 if (needs_begin) give_up = -1;
@@ -170,15 +170,14 @@ class JournalConsumerCore final : public JournalReaderCore {
     }
 
     /// A new name (6, join), under the control lock: so no trim passes it.
-    void join(const JournalStart& start, std::optional<JournalCursor> begin) {
+    void join(const std::optional<JournalCursor>& begin) {
         JournalCursor at;
         if (!begin || begin->position < beginning(file_)) {
             at = JournalSeek(file_, false, skip()).oldest();
-            if (begin) at.lost += std::max<std::int64_t>(at.number - begin->number, 0);
+            if (begin) at.lost = begin->lost + std::max<std::int64_t>(at.number - begin->number, 0);
         } else {
             at = *begin;
         }
-        (void)start;
         set_cursor(at);
         own();
         words().store_gate({cursor_, number_, lost_});

@@ -561,8 +561,14 @@ final class JournalAppender {
             publish(length, memory.getInt(((int) end & mask) + Layout.RECORD_TYPE), clock.now());
         } else {
             payload.busy();
-            publishPadding(length + JournalRecord.HEADER, size(length));
-            payload.invalidate();
+            try {
+                publishPadding(length + JournalRecord.HEADER, size(length));
+            } catch (Error e) { // such as a StackOverflowError
+                cutOff(e);
+                throw e;
+            } finally {
+                payload.invalidate();
+            }
             doDue(Layout.JOURNAL_SYNC_NEVER); // it wakes no reader, and no sync is due by it
         }
         return position;
@@ -584,7 +590,14 @@ final class JournalAppender {
             doDue(Layout.JOURNAL_SYNC_NEVER);
             return;
         }
-        end(new ClosedException("An append to " + file.path + " was cut off by " + error + ". Take the writer again."));
+        cutOff(error);
+    }
+
+    /** Ends this object first: the text may overflow the stack again. */
+    private void cutOff(Throwable error) {
+        end(null);
+        failure = new ClosedException("An append to " + file.path + " was cut off by " + error
+            + ". Take the writer again.");
     }
 
     // ---- sync ----

@@ -109,7 +109,8 @@ final class JournalCreation {
 
     private static JournalFile makeIn(FolderLock folder, String path, JournalOptions options) {
         final String control = JournalFile.controlPath(path);
-        if (Files.exists(Path.of(control), LinkOption.NOFOLLOW_LINKS)) {
+        final List<String> names = Folder.names(path);
+        if (names != null && names.contains("control")) {
             throw ChannelFile.exists(path);
         }
         checkOurs(path);
@@ -140,7 +141,7 @@ final class JournalCreation {
         } finally {
             if (!done) {
                 file.discard();
-                if (!Files.exists(Path.of(control), LinkOption.NOFOLLOW_LINKS)) {
+                if (Files.notExists(Path.of(control), LinkOption.NOFOLLOW_LINKS)) {
                     removeFiles(path);
                 }
             }
