@@ -74,6 +74,9 @@ class Map:
         """Returns for each place of the sequence its key, or the function that gets that key's value."""
         return sequence
 
+    def slice_ends(self) -> None:
+        """Called at the end of a slice, outside of all clocks."""
+
     def close(self) -> None:
         """Called at the end of input."""
 
