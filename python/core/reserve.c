@@ -93,12 +93,12 @@ static bool check_replaced_while_held(Publisher *self)
         return fine;
     if (!self->forked)
         publisher_release_memory(self); /* closed by another thread, which left the memory to this one */
-    if (fine) /* else a signal's handler forked, and this is the child, which must not write */
+    if (fine) /* no exception is set yet. In a child that a signal's handler forked, nothing may be written either */
         raise_error("ClosedError", "(si)", "publisher", (int)self->forked);
     return false;
 }
 
-/* Check at a `successor` that the channel was not replaced (6.2, 0). False with an exception. */
+/* If the word `successor` is set, check that the channel was not replaced (6.2, 0). False with an exception. */
 static bool look_for_successor(Publisher *self)
 {
     if (LIKELY(LOAD32_RELAXED(self->memory->base + self->shape.control + CONTROL_SUCCESSOR) == 0))
@@ -191,8 +191,8 @@ static bool would_wait_for_itself(Publisher *self, int64_t needed)
     return true;
 }
 
-/* How long a wait for room that begins now rests first, in ns (queue.md 4). Where jobs take long, each job that is done
-   would end the producer's wait, and it would publish one message, find no room, and wait again. */
+/* How long a wait for room that begins now rests first, in ns (queue.md 4). Without a rest, each finished job wakes the
+   producer while jobs take long. It publishes one message, finds no room, and waits again. */
 static int64_t room_rest(Publisher *self, int64_t now)
 {
     int64_t time = now - self->measured;
@@ -371,7 +371,7 @@ PyObject *publisher_arm(Publisher *self, PyObject *began)
     if ((since == -1 && PyErr_Occurred()) || publisher_in_use(self))
         return NULL;
     if (self->notifier == NULL) {
-        PyErr_SetString(PyExc_ValueError, "_fileno comes first");
+        PyErr_SetString(PyExc_ValueError, "call _fileno first");
         return NULL;
     }
     wait_target target = publisher_target(self);

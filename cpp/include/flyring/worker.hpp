@@ -12,9 +12,9 @@
 
 namespace flyring {
 
-/// Takes jobs from a queue. Each job goes to exactly one worker: any free one. Made by Channel::worker. Not
-/// thread-safe, except drain(). Other concurrent use is detected on a best-effort basis and throws TwoThreads. A
-/// moved-from object may only be destroyed or assigned to.
+/// Takes jobs from a queue. Each job goes to one free worker, and to another one if that worker dies or gives it back.
+/// Made by Channel::worker. Not thread-safe, except drain(). Other concurrent use is detected on a best-effort basis
+/// and throws TwoThreads. A moved-from object may only be destroyed or assigned to.
 class Worker {
   public:
     /// Takes the next job; empty if there is none at the time-out. The job stays in hand until it is done or released.

@@ -37,9 +37,9 @@ def running(channel: UUID, counter: Counter) -> int | None:
 class Heartbeat(Context):
     """A counter of the channel by which one thread shows that it runs.
 
-    The thread calls ``beat()`` in its loop; monitors see the number of beats, and when it last grew. Close it before
-    the channel; a channel that is closed first, and a process that dies, leave the counter. The next heartbeat of the
-    same name frees it, and then ``beat()`` of an older one raises ClosedError.
+    The thread calls ``beat()`` in its loop; monitors see the number of beats, and when it last grew. Close the
+    heartbeat before the channel. If the channel is closed first, or the process dies, the counter stays allocated. The
+    next heartbeat of the same name frees it, and then ``beat()`` of an older one raises ClosedError.
     """
 
     __slots__ = ("__weakref__", "_counter", "_pid", "_thread", "beats", "interval", "name")

@@ -16,9 +16,9 @@ from .system import control_lock
 
 def trim(files: JournalFiles, lock: File, limit: int, gates: bool) -> int:
     """Removes the segments below ``limit``, as far as they are synced and, with ``gates``, consumed. Returns how many
-    bytes became free. ``lock``: a description of the control file.
+    bytes became free. ``lock``: an open file description of the control file, for the control lock.
 
-    NeedsRecoveryError, IoError.
+    Raises NeedsRecoveryError and IoError.
     """
     if not files.is_of_this_boot():
         raise NeedsRecoveryError(files.path, True)
@@ -26,7 +26,7 @@ def trim(files: JournalFiles, lock: File, limit: int, gates: bool) -> int:
     if target <= files.trimmed:
         if not files.positions() or files.positions()[0] >= files.trimmed:
             return 0
-        files.sync_control()  # those that a killed trim left: it may have been killed before its sync
+        files.sync_control()  # a trim left segments when it was killed, perhaps before this sync
         return remove_segments(files, files.trimmed)
     files.sync_control()  # else a power loss brings back an older gate
     with control_lock(lock, files.path):  # a consumer may have joined meanwhile
@@ -39,13 +39,13 @@ def trim(files: JournalFiles, lock: File, limit: int, gates: bool) -> int:
 
 
 def bounded(files: JournalFiles, limit: int, gates: bool) -> int:
-    """The segment of the lowest of the limit, ``synced`` and the gates: one that is there and begins with a check."""
+    """The highest segment that is there, at or below the limit, what is synced, and the gates."""
     lowest = min(limit, files.synced, files.segment_of(max(0, files.published - UNIT)))
     if gates:
         for gate in kept_gates(files):
             lowest = min(lowest, gate.position if is_position(files, gate.position) else 0)
     segment = files.segment_of(max(0, lowest))
-    # A recovery may have left a gap there: the highest whole segment at or below it.
+    # A recovery may have left a gap there, so this takes the highest whole segment at or below it.
     return next((p for p in reversed(files.positions()) if p <= segment and exists(files, p)), 0)
 
 
@@ -55,12 +55,13 @@ def consumed_limit(files: JournalFiles) -> int:
 
 
 def age_limit(files: JournalFiles, before: int) -> int:
-    """The first segment whose successor's first check has a time that is not before ``before`` (ns since 1970)."""
+    """The first segment that may have a message of the time ``before`` (ns since 1970) or a later one, as the first
+    check of the next segment says; at the latest the last segment."""
     walk = JournalWalk(files.size)
     places = [p for p in files.positions() if p >= files.trimmed]
     for position, successor in pairwise(places):
         first = first_record(files, successor, walk)
-        for _ in places:  # behind a cut lies no message of its segment
+        for _ in places:  # no message of a segment comes after its cut
             if first is None or not first.next:
                 break
             first = first_record(files, first.next, walk)
@@ -70,7 +71,7 @@ def age_limit(files: JournalFiles, before: int) -> int:
 
 
 def size_limit(files: JournalFiles, most: int) -> int:
-    """The first segment from which on all segments, those that are made ahead included, have at most ``most`` bytes."""
+    """The oldest of the newest segments, those made ahead included, that have at most ``most`` bytes together."""
     places = [p for p in files.positions() if p >= files.trimmed]
     if not places:
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watchdogs and canaries: what runs late is named (spec/api.md, "Watchdog")."""
+"""Watchdogs and canaries, which report what runs late (spec/api.md, "Watchdog")."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Missed:
     interval: int
     """What was promised or expected, in ns."""
     late: int
-    """By how much it is longer, in ns."""
+    """By how much the time exceeds ``interval``, in ns."""
     times: int
     """How often it happened since it was last reported; then ``late`` is the largest."""
     running: bool
@@ -73,8 +73,8 @@ def to_stderr(missed: Missed) -> None:
 
 
 class Canary:
-    """Watches a stretch of code that has an expected duration. Make it once, because the watchdog keeps each canary
-    until its own end; then run the stretch in ``with canary:``, in one thread at a time, and not nested.
+    """Watches a stretch of code that has an expected duration. Make it once, because the watchdog keeps it until the
+    watchdog is closed. Then run the stretch in ``with canary:``, in one thread at a time, and not nested.
 
     A stretch that takes longer is reported to the callback of the watchdog: with its stack while it runs, and again
     when it has ended. It costs two reads of the clock. ``Canary.OFF`` does nothing.
@@ -141,14 +141,14 @@ class Seen:
 
     def __init__(self, value: int, since: int) -> None:
         self.value = value  # number of beats; start of the stretch
-        self.since = since  # when the value last changed, later by what the watchdog overslept
+        self.since = since  # when the value last changed, plus the time that the watchdog overslept
         self.told: int | None = None  # when the callback last heard of it
         self.times = 0  # how many stretches were too long when they were last reported
 
 
 class Watchdog(Context):
-    """A thread that names what runs late: the heartbeats of a channel, of all processes, that miss their promised
-    interval, and the canaries of this process. In this process it also shows the stack.
+    """A thread that reports what runs late: heartbeats of a channel, of all processes, that miss their promised
+    interval, and canaries of this process. For a thread of this process it also shows the stack.
 
     Time that the watchdog itself slept too long counts against none of them; it reports itself instead. Close it before
     the channel. In a forked child it does not run, and ``close`` does nothing.
@@ -163,8 +163,8 @@ class Watchdog(Context):
         repeat: float = 10.0,
     ) -> None:
         """``on_missed`` runs in the thread of the watchdog; if it raises, the watchdog prints the traceback and goes
-        on. By default it writes to standard error. ``every``: the time between two looks, in seconds. ``repeat``: how
-        long the same thread or stretch is not reported again.
+        on. By default it writes to standard error. ``every``: the time between two looks, in seconds. ``repeat``: the
+        shortest time between two reports of the same thread or stretch, in seconds.
 
         Raises InvalidArgumentError, and ClosedError if the channel is closed.
         """

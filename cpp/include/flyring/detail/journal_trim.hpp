@@ -16,7 +16,7 @@
 
 namespace flyring::detail {
 
-/// The lowest gate of a consumer; `none` if there is no consumer. A gate that cannot be counts as 0 (10).
+/// The lowest gate of a consumer; `none` if there is no consumer. An impossible gate counts as 0 (10).
 inline std::int64_t lowest_gate(const JournalFile& file, std::int64_t none) noexcept {
     std::int64_t lowest = none;
     for (std::uint32_t slot = 0; slot < file.header.consumers; ++slot) {
@@ -24,7 +24,7 @@ inline std::int64_t lowest_gate(const JournalFile& file, std::int64_t none) noex
         if (!words.kept()) continue;
         const std::int64_t gate = load_acquire(words.gate());           // pairs with store_gate
         const std::int64_t published = load_acquire(file.published());  // pairs with append 6
-        // A gate may lie behind a record that is committed and not yet published.
+        // A gate may lie after a record that is committed and not yet published.
         const std::int64_t most = std::max(published, load_acquire(file.claimed()));
         lowest = std::min(lowest, is_journal_position(gate) && gate <= most ? gate : 0);
     }
@@ -57,8 +57,8 @@ class TrimLimits {
         return beyond(trim.value());
     }
 
-    /// The first segment that may have a message whose time is not below `time`, as the first check of the segment
-    /// behind it says.
+    /// The first segment that may have a message of this time or a later one, as the first check record of the next
+    /// segment says; at the latest the last segment.
     std::int64_t older_than(std::int64_t time) {
         const std::vector<std::int64_t> all = segments();
         for (std::size_t i = 0; i < all.size(); ++i) {
@@ -68,7 +68,7 @@ class TrimLimits {
         }
         return 0;
     }
-    /// The first of the last segments that have at most this many bytes together.
+    /// The oldest of the newest segments that have at most this many bytes together. The last one always stays.
     std::int64_t beyond(std::int64_t bytes) {
         const std::vector<std::int64_t> all = segments();
         const auto fit = static_cast<std::size_t>(bytes / file_.header.size());
@@ -88,7 +88,7 @@ class TrimLimits {
         for (int cuts = 0; cuts < 1000; ++cuts) {
             const auto first = landmark_at(reader_, segment);
             if (!first || first->time) return first ? first->time : std::nullopt;
-            segment = first->next;  // a cut: no message lies in this segment
+            segment = first->next;  // a cut: no message of this segment comes after it
         }
         return std::nullopt;
     }
@@ -109,7 +109,7 @@ inline std::uint64_t unlink_trimmed(const JournalFile& file, std::int64_t trimme
 }
 
 /// Removes the segments below `limit`, as far as they are synced and, with `looks_at_gates`, consumed (8).
-/// `description`: for the control lock. Returns the bytes that became free.
+/// `description`: takes the control lock. Returns the bytes that became free.
 inline std::uint64_t trim_journal(const JournalFile& file, const Fd& description, std::int64_t limit,
                                   bool looks_at_gates) {
     const JournalHeader& header = file.header;

@@ -61,8 +61,8 @@ inline std::uint32_t mask_of(const Rings& rings) noexcept {
 }
 
 /// Spins until `ready()` is true or CLOCK_MONOTONIC reaches `time`. Returns whether it is ready. `yields`: offers the
-/// core to other threads between the looks. `stood_back`: 0; or bytes of a queue's ring, to stand back from it after
-/// each look.
+/// core to other threads between the looks. `stood_back`: 0, or the size of a queue's ring in bytes; then it pauses
+/// after each look (spec/queue.md 4).
 template <typename Ready>
 bool spin_until(std::int64_t time, bool yields, std::int64_t stood_back, Ready&& ready) {
     const int looks = stood_back != 0 ? 1 : 16;  // between two reads of the clock
@@ -80,11 +80,12 @@ bool spin_until(std::int64_t time, bool yields, std::int64_t stood_back, Ready&&
     return false;
 }
 
-/// How long a queue's producer rests before it looks for room (spec/queue.md 4). Where jobs take long, each job that is
-/// done would end the producer's wait, and it would publish one message, find no room, and wait again.
+/// How long a queue's producer rests before it looks for room (spec/queue.md 4). Without a rest, each finished job
+/// wakes the producer while jobs take long. It publishes one message, finds no room, and waits again.
 class RoomRest {
   public:
-    /// A wait for room begins. `end`: of what was published; `capacity`: bytes of the ring. Returns ns; 0: no rest.
+    /// A wait for room begins. `end`: the end of what was published; `capacity`: bytes of the ring. Returns ns; 0: no
+    /// rest.
     std::int64_t begin(std::int64_t now, std::int64_t end, std::int64_t capacity) noexcept {
         const std::int64_t time = now - since_;
         if (time < shortest) return rest_;  // too short to measure
@@ -106,7 +107,7 @@ class RoomRest {
     static constexpr std::int64_t least = 200'000;       // ns: a timer may be late by half of it
 
     std::int64_t since_ = 0;  // the time at the last measurement
-    std::int64_t from_ = 0;   // the end then
+    std::int64_t from_ = 0;   // `end` at the last measurement
     std::int64_t rest_ = 0;
 };
 
@@ -125,7 +126,8 @@ class Turns {
           spin_end_(std::min(deadline_, later(start_, spin.count()))) {}
 
     std::int64_t start() const noexcept { return start_; }
-    /// The first turn is a sleep of at most this time, in ns, which no reader ends; unless the wait spins for longer.
+    /// Makes the first turn a sleep of at most this time, in ns, which no worker ends. Does nothing if the wait spins
+    /// for longer.
     void rest(std::int64_t time) noexcept {
         if (later(start_, time) > spin_end_) rest_ = time;
     }

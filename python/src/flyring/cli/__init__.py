@@ -148,7 +148,10 @@ COMMANDS = {
     ),
     "publish": ("publish JSON lines in the format of tail; status 1 if a line was refused", False),
     "call": ("call a service, and print the answer as JSON; status 1 if the call ended without one", False),
-    "metrics": ("print statistics for Prometheus; status 1 if a channel is missing or not valid", False),
+    "metrics": (
+        "print statistics for Prometheus; status 1 if a channel, table or journal is missing or not valid",
+        False,
+    ),
     "table": ("make, show, read, write, check and copy tables: the latest value of each key", False),
     "journal": ("list, show, check, read, trim, copy and export journals: history on disk", False),
     "record": ("record channels into a journal; status 1 if messages were lost", False),
@@ -171,9 +174,9 @@ def parser(command: str) -> argparse.ArgumentParser:
     """Makes the parser. Only this command has its arguments: those of the others would be imports for nothing."""
     top = argparse.ArgumentParser(
         prog="flyring",
-        description="Shows, checks and manages Flyring channels: files through which processes pass messages.",
+        description="Shows, checks and manages Flyring's channels, tables and journals.",
         epilog="Exit status: 0: no fault found; 1: a fault found (see each command); 2: not possible, or wrong usage. "
-        "NAME is a channel's name or path.",
+        "NAME is the name or path of a channel, table or journal.",
         allow_abbrev=False,
     )
     top.add_argument("--version", action=Version, nargs=0, help="show program's version number and exit")

@@ -33,7 +33,7 @@ FIRST_WIDTH = {"CHANNEL": 12, "NAME": 10}
 
 
 def add_arguments(one: argparse.ArgumentParser) -> None:
-    one.add_argument("name", nargs="?", metavar="NAME", help="only this channel or table; default: all of the folder")
+    one.add_argument("name", nargs="?", metavar="NAME", help="a channel, table or journal; default: all of the folder")
     one.add_argument("--folder", metavar="FOLDER", help="default: FLYRING_DIR, or /dev/shm/flyring-<uid>")
     one.add_argument("--once", action="store_true", help="print one table and end; status 1 if a line is marked with !")
     one.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between two tables (default 1)")

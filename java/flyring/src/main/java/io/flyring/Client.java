@@ -8,7 +8,7 @@ import org.agrona.sbe.MessageEncoderFlyweight;
 /**
  * Calls the server of a service; made by {@link Channel#client(String)}. Not thread-safe: give each thread its own
  * client. The garbage collector closes a client that is unreachable, with a warning. A virtual thread that sleeps here
- * keeps its carrier thread. Spec service.md.
+ * pins its carrier thread. Spec service.md.
  */
 public final class Client extends ClientVerbs implements AutoCloseable {
     private static final int DEFAULT_CREDIT = 64;

@@ -46,7 +46,7 @@ final class JournalTrim {
         final JournalRecord first = new JournalRecord();
         long limit = 0;
         final long[] all = there();
-        for (int i = 0; i < all.length; i++) { // its first check has the largest time of what lies before it
+        for (int i = 0; i < all.length; i++) { // a first check has the largest time of all messages before it
             if (i > 0 && !isOlder(all[i], time, first, all.length)) {
                 break;
             }
@@ -55,7 +55,7 @@ final class JournalTrim {
         return trim(limit, gates);
     }
 
-    /** Whether all messages before a segment are older. Behind a cut lies no message of its segment. */
+    /** Whether all messages before a segment are older than a time. No message of a segment comes after its cut. */
     private boolean isOlder(long base, long time, JournalRecord first, int most) {
         long at = base;
         for (int i = 0; i < most; i++) {
@@ -105,7 +105,7 @@ final class JournalTrim {
             file.syncControl(); // trim 5, which a killed process has not done
             return unlinkBelow(file.trimmed());
         }
-        file.syncControl(); // trim 2: before trimmed, else a loss of power brings back an older gate
+        file.syncControl(); // trim 2: before the store, else a power loss brings back an older gate
         final long x;
         try (JournalSeat seat = new JournalSeat(file)) {
             seat.lockControl(); // trim 3: a consumer may have joined meanwhile
@@ -130,14 +130,14 @@ final class JournalTrim {
         return freed;
     }
 
-    /** The segment of the lowest of the limit, synced, and the gates; one that is there. */
+    /** The highest segment that is there, at or below the limit, what is synced, and the gates. */
     private long lowest(long limit, boolean gates) {
         long x = Math.min(limit, file.synced());
         for (int slot = 0; gates && slot < file.header.consumers; slot++) {
             final JournalGate gate = new JournalGate(file, slot);
             if (gate.isKept()) {
                 final long position = gate.position();
-                // a gate may lie behind a record that is committed and not yet published
+                // a gate may lie after a record that is committed and not yet published
                 final long most = Math.max(file.published(), file.word(Layout.JOURNAL_CONTROL_CLAIMED));
                 x = Math.min(x, JournalFile.isPosition(position) && position <= most ? position : 0);
             }

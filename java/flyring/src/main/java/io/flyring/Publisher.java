@@ -256,7 +256,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /**
      * Publishes a copy of the bytes; waits for room. It spins for a short time, then sleeps until a subscriber wakes
-     * it. A virtual thread that sleeps here keeps its carrier thread.
+     * it. A virtual thread that sleeps here pins its carrier thread.
      *
      * @param source the buffer that holds the message.
      * @param offset index of the message's first byte in the source.
@@ -655,7 +655,7 @@ public final class Publisher extends RingWriter implements AutoCloseable {
 
     /**
      * Claims space in the ring for a message, to be filled in place; waits for room. It spins for a short time, then
-     * sleeps until a subscriber wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * sleeps until a subscriber wakes it. A virtual thread that sleeps here pins its carrier thread.
      *
      * @param length length of the message in bytes, 0 to {@link #maxMessageLength()}.
      * @param type the message's type, at least 1.

@@ -2,8 +2,8 @@
 package io.flyring;
 
 /**
- * How long a queue's producer rests before it looks for room (queue.md 4). Where jobs take long, each job that is done
- * would end the producer's wait, and it would publish one message, find no room, and wait again.
+ * How long a queue's producer rests before it looks for room (queue.md 4). Without a rest, each finished job wakes the
+ * producer while jobs take long. It publishes one message, finds no room, and waits again.
  */
 final class RoomRest {
     private static final long SHORTEST_NANOS = 100_000;

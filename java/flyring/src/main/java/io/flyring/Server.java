@@ -81,7 +81,7 @@ public final class Server extends ServerCore implements AutoCloseable {
     }
 
     /**
-     * Does the same, but waits while there is no request. A virtual thread that sleeps here keeps its carrier thread.
+     * Does the same, but waits while there is no request. A virtual thread that sleeps here pins its carrier thread.
      *
      * @param handler receives the requests, one after another.
      * @param limit the largest number of requests.

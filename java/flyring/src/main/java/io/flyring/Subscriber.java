@@ -150,7 +150,7 @@ public final class Subscriber implements AutoCloseable {
 
     /**
      * Hands out messages, and waits while there is nothing: it spins for a short time, then sleeps until a publisher
-     * wakes it. A virtual thread that sleeps here keeps its carrier thread.
+     * wakes it. A virtual thread that sleeps here pins its carrier thread.
      *
      * @param handler receives the messages, one after another.
      * @param limit the largest number of messages.

@@ -11,11 +11,11 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * A set of subscribers, workers, publishers, servers and clients, of one or several channels, that one thread waits
- * for. A wait ends when a member has something to read, or room to publish. The thread that waits is also the one that
- * uses the members; any thread may call {@link #wake()}. A wait spins for 20 microseconds, then sleeps; it allocates
- * nothing. A virtual thread that sleeps here keeps its carrier thread. Not thread-safe, except for {@link #wake()}.
- * Spec channel.md 6.16.
+ * A set of objects of one or several channels and journals that one thread waits for: subscribers, publishers,
+ * workers, servers, clients, and readers of journals. A wait ends when a member has something to read, or room to
+ * publish. The thread that waits is also the one that uses the members; any thread may call {@link #wake()}. A wait
+ * spins for 20 microseconds, then sleeps; it allocates nothing. A virtual thread that sleeps here pins its carrier
+ * thread. Not thread-safe, except for {@link #wake()}. Spec channel.md 6.16.
  */
 public final class WaitSet {
     /** Whether the kernel has futex_waitv, which waits on several words at once. */
@@ -289,7 +289,7 @@ public final class WaitSet {
     }
 
     /**
-     * Does the same with the time-out in nanoseconds; allocates no {@link Duration}.
+     * Waits as {@link #await(Duration)} does, with the time-out in nanoseconds; allocates no {@link Duration}.
      *
      * @param timeout the longest time to wait, in nanoseconds; {@link Long#MAX_VALUE} for no limit.
      * @return the members that are ready; empty at the time-out or after {@link #wake()}. Valid until the next wait.

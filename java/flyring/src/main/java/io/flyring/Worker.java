@@ -52,7 +52,7 @@ public final class Worker extends WorkerCore implements AutoCloseable {
 
     /**
      * Takes one job, and waits while there is none: it spins for a short time, then sleeps until a producer wakes it. A
-     * virtual thread that sleeps here keeps its carrier thread.
+     * virtual thread that sleeps here pins its carrier thread.
      *
      * @param timeout the longest time to wait; {@link Publisher#FOREVER} for no limit.
      * @return the worker's one job object; null if no job came in time, or the worker drains.
