@@ -79,7 +79,10 @@ class Recorder:
         self.save()
 
     def left_out(self, table: str, contender: str, state: str, reason: str) -> None:
-        """Records a contender that is left out. State: failed, cannot, not installed."""
+        """Records a contender that is left out. State: failed, cannot, not installed. Of a traceback, only the first and
+        the last line are kept: those between name files of this machine."""
+        lines = reason.splitlines()
+        reason = "\n".join(lines if len(lines) <= 2 else [lines[0], lines[-1]])
         self.run["left_out"].append({"table": table, "contender": contender, "state": state, "reason": reason})
         self.save()
 
