@@ -50,7 +50,7 @@ def report(results: Results, summary: Summary) -> str:
             lines += ["", "Without a figure here:", ""]
             lines += [f"- {name}: {state}: {' / '.join(reason.splitlines())}" for name, state, reason in out]
     lines += ["", "## What these figures do not say", "", *(f"- {words.one_line(text)}" for text in words.SAYS_NOT)]
-    files = ("environment.json", "raw.jsonl.xz", "histograms", "run.json.xz")
+    files = ("environment.json", "raw.jsonl.xz", "run.json.xz")
     lines += ["", f"Environment and raw data: {', '.join(f'[{name}]({name})' for name in files)}.", ""]
     return "\n".join(map(wrapped, lines))
 
