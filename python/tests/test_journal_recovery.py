@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flyring import IoError, Journal, JournalStart, layout
+from flyring import IoError, Journal, JournalStart, ViewAliveError, layout
 from flyring._identity import Identity
 from journals import OTHER_BOOT, THIS_BOOT, Folder, Z, made, payloads, read_all
 from journals_power import Disk
@@ -212,6 +212,23 @@ def test_sync_is_io_if_a_segment_was_removed_by_hand(folder: Path) -> None:
         kept.rename(segment)
         writer.sync()
         assert journal.stats().synced > 2 * Z
+
+
+def test_close_within_recovery_progress() -> None:
+    with made(_identity=THIS_BOOT) as journal, journal.writer(helper=False) as writer:
+        writer.append(b"x")
+    for take in (lambda one: one.writer(helper=False).close(), lambda one: one.push(b"y")):
+        refused: list[str] = []
+
+        def closes(done: int, all_bytes: int, refused: list[str] = refused) -> None:
+            with pytest.raises(ViewAliveError):
+                other.close()
+            refused.append("view-alive")
+
+        identity = Identity(boot_id=uuid.uuid4())
+        with Journal.open("j", recovery_progress=closes, _identity=identity) as other:
+            take(other)
+            assert refused
 
 
 def test_failed_sync_of_another_process(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

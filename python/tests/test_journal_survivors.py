@@ -21,8 +21,9 @@ import pytest
 
 from conftest import Child
 from flyring import CorruptJournalError, IoError, Journal, NoFreeSlotError, NoSpaceError, layout
-from flyring._core import File, JournalWalk
-from flyring.journal_segment import prepare
+from flyring._core import JournalWalk
+from flyring.journal_file import JournalFiles
+from flyring.journal_segment import open_segment, prepare
 from journals import DyingWriter, Folder, Z, made, payloads, read_all
 
 PUBLISHED, CLAIMED = layout.JOURNAL_CONTROL_PUBLISHED, layout.JOURNAL_CONTROL_CLAIMED
@@ -340,8 +341,9 @@ def test_close_that_fails_holds_nothing(folder: Path, monkeypatch: pytest.Monkey
     """Once its exception is gone, without a garbage collection."""
     from flyring import journal_sync
 
-    def failing(files: object, file: File) -> None:
-        left = file.reopen()  # as if an interrupt came before its close
+    def failing(files: JournalFiles, position: int) -> None:
+        left = open_segment(files, position)  # as if an interrupt came before its close
+        assert left is not None
         raise IoError("fdatasync", errno.EIO, f"{left.fileno()}")
 
     monkeypatch.setattr(journal_sync, "sync_segment", failing)

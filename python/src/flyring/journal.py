@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import UUID
@@ -21,6 +22,7 @@ from .errors import (
     ClosedError,
     InvalidArgumentError,
     NoSuchChannelError,
+    ViewAliveError,
 )
 from .journal_consumer import JournalConsumer, forget
 from .journal_file import (
@@ -81,6 +83,7 @@ class Journal(Closing):
         memory = Memory(file, header.sections_end, not read_only, path)
         self._files = JournalFiles(path, header, file, memory, identity, wake, read_only)
         self._schema_bytes, self._any_file_system, self._progress = schema, any_file_system, progress
+        self._telling = 0  # the thread in which ``recovery_progress`` runs
         self._users: weakref.WeakSet[JournalWriter | JournalReader] = weakref.WeakSet()
         self._pushes: set[object] = set()  # one object for each push that is at work
         self._closed = False
@@ -489,10 +492,12 @@ class Journal(Closing):
 
     def close(self) -> None:
         """Closes the journal and everything made from it. Closing twice does nothing. Raises ViewAliveError inside a
-        handler, and IoError if a writer's last sync fails. A ``push`` of another thread that has the slot already
-        appends its message; one that still waits for the slot raises ClosedError."""
+        handler or ``recovery_progress``, and IoError if a writer's last sync fails. A ``push`` of another thread that
+        has the slot already appends its message; one that still waits for the slot raises ClosedError."""
         if self._closed:
             return
+        if self._telling == threading.get_ident():
+            raise ViewAliveError(f"{self.path} is being recovered by this thread; close it after that")
         error: BaseException | None = None
         for user in sorted(self._users, key=lambda user: type(user).__name__):  # in one order, whatever their hashes
             try:
@@ -508,6 +513,14 @@ class Journal(Closing):
                 raise error
             finally:
                 del error  # else its traceback, which refers to this frame, keeps what the sync had open
+
+    def _tell_progress(self, done: int, all_bytes: int) -> None:
+        if self._progress is not None:
+            self._telling = threading.get_ident()
+            try:
+                self._progress(done, all_bytes)
+            finally:
+                self._telling = 0
 
     def _close_files(self) -> None:
         """Closes the files of a closed journal, unless a push is at work: then the last push does it."""

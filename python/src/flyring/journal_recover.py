@@ -153,12 +153,7 @@ def recover(files: JournalFiles, progress: Progress | None, reason: int = layout
     if end < goes_on:
         write_cut(files, end, count, goes_on, walked.reached, reason)  # recover 4
     for position in walked.passed:
-        file = open_segment(files, position, writable=True)
-        if file is not None:
-            try:
-                sync_segment(files, file)
-            finally:
-                file.close()
+        sync_segment(files, position)
     for position in files.positions():  # recover 5
         stray = position > files.segment_of(walked.start) and position not in walked.passed and position != goes_on
         if stray or position + files.size <= files.trimmed:

@@ -7,7 +7,6 @@ import errno
 import os
 
 from . import layout
-from ._core import File
 from .errors import CorruptJournalError, IoError
 from .journal_file import CONTROL, SLOT, JournalFiles, sync_failed
 from .journal_segment import open_segment
@@ -32,12 +31,7 @@ def make_durable(files: JournalFiles, by_writer: bool = False) -> bool:
         return True
     position = files.segment_of(first)
     while position <= last:
-        file = open_segment(files, position, writable=True)
-        if file is not None:
-            try:
-                sync_segment(files, file)
-            finally:
-                file.close()
+        if sync_segment(files, position):
             position += files.size
         else:
             # Another process may have synced it, and a trim removed it. Loaded after it was not found.
@@ -58,13 +52,20 @@ def segments_between(files: JournalFiles, first: int, end: int) -> list[int]:
     return [position for position in files.positions() if files.segment_of(first) <= position < end]
 
 
-def sync_segment(files: JournalFiles, file: File) -> None:
-    """Syncs one file. It is never tried again: the kernel may mark pages as clean that it could not write. IoError."""
+def sync_segment(files: JournalFiles, position: int) -> bool:
+    """Syncs a segment; False if it is not there. The sync is never tried again: the kernel may mark pages as clean that
+    it could not write. IoError."""
+    file = open_segment(files, position, writable=True)
+    if file is None:
+        return False
     try:
         os.fdatasync(file.fileno())
     except OSError as error:
         note_failed(files)
         raise sync_failed("fdatasync", error, files.path) from error
+    finally:
+        file.close()
+    return True
 
 
 def note_failed(files: JournalFiles) -> None:

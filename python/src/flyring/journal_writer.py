@@ -63,7 +63,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         lock = take_lock(journal, patience)
         try:
             again = files.failed and files.is_of_this_boot()
-            ready = begin(files, lock, journal._progress)
+            ready = begin(files, lock, journal._tell_progress)
             epoch = occupy(files, name)
             files.wake_readers()
             self = super().__new__(

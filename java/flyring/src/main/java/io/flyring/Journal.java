@@ -771,13 +771,17 @@ public final class Journal implements AutoCloseable {
      * pushes and has the slot, this waits for it; a push that still waits for the slot throws ClosedException. A second
      * close does nothing.
      *
-     * @throws ViewAliveException if called from a handler of a reader or consumer; that one stays open.
+     * @throws ViewAliveException if called from a handler of a reader or consumer, which stays open; or from the action
+     *     of {@link OpenOptions#recoveryProgress}.
      * @throws TwoThreadsException if another thread appends; the writer and the journal stay open.
      * @throws FlyringException if the writer's last sync failed, as {@link IoException} or
      *     {@link CorruptJournalException}; everything is closed all the same.
      */
     @Override
     public void close() {
+        if (!closed && (Thread.holdsLock(taking) || pushing.isHeldByCurrentThread())) {
+            throw new ViewAliveException(file.path + " is being recovered by this thread. Close it after that.");
+        }
         synchronized (taking) {
             if (!closed) {
                 closeAll();

@@ -326,6 +326,29 @@ class JournalRecoveryTest {
     }
 
     @Test
+    void aCloseWithinTheProgressOfARecoveryIsRefused() {
+        try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
+            Journals.append(writer, 0, 2);
+        }
+        final List<Journal> opened = new ArrayList<>();
+        final List<Long> refused = new ArrayList<>();
+        for (int boot = 2; boot < 4; boot++) {
+            try (Journal journal = Journal.open(path(), Journals.boot(boot).recoveryProgress((done, all) -> {
+                assertThrows(ViewAliveException.class, opened.get(opened.size() - 1)::close);
+                refused.add(done);
+            }))) {
+                opened.add(journal);
+                if (boot == 2) {
+                    journal.writer().close();
+                } else {
+                    journal.push(new byte[1]);
+                }
+            }
+            assertTrue(refused.size() >= boot - 1);
+        }
+    }
+
+    @Test
     void aSyncIsIoIfASegmentWasRemovedByHand() throws IOException {
         try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
             Journals.fill(writer, 2 * Z + 1000, 1000);
