@@ -55,8 +55,8 @@ def lines(*arguments: object) -> list[dict[str, Any]]:
 
 
 def until_kept(channel: Channel, name: str) -> None:
-    """Waits until a process owns the kept slot."""
-    until(lambda: any(one.name == name and one.state == "live" for one in channel.stats().subscribers))
+    """Waits until a process owns the kept slot, and has joined: `kept` is stored after the gates."""
+    until(lambda: any(one.name == name and one.state == "live" and one.kept for one in channel.stats().subscribers))
 
 
 def until(done: Any) -> None:
