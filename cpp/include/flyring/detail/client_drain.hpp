@@ -21,6 +21,7 @@ inline bool ClientCore::drain() {
         writer_.prefetch();  // the line of the next request, at which the server waits
         const std::int64_t size = ring.align(length);
         const std::int64_t end = next_record(at, size, stride);
+        if (calls_.size() > 1) prefetch_records(ring, end, size);
         if (FLYRING_UNLIKELY(length < static_cast<std::int32_t>(layout::RECORD_HEADER_LENGTH) ||
                              (at & ring.mask()) + size > capacity)) {
             set_corrupt("a record's length is out of range");

@@ -270,6 +270,7 @@ class ServerCore final : public Member {
         }
         const std::byte* const payload = ring.payload_at(at);
         const std::int64_t end = next_record(at, size, stride);
+        prefetch_records(ring, end, size);
         if (FLYRING_UNLIKELY(!is_message)) {
             if (type == layout::TYPE_OWNER) {
                 set_sender(side.sender, payload, static_cast<std::size_t>(length - header));
