@@ -59,6 +59,15 @@ public final class Entry {
      * @throws MessageTooLargeException if the target has too little room.
      */
     public int get(MutableDirectBuffer target, int offset) {
+        if (key == null && offset >= 0 && target instanceof PayloadBuffer ours) {
+            final TableFile now = table.readable();
+            if (cell >= 0 && now == file) {
+                final int size = TableLook.copy(now, cell, integer, ours, offset);
+                if (size >= 0) {
+                    return size;
+                }
+            }
+        }
         TableLook look = look();
         look.into(target, offset);
         try {

@@ -155,12 +155,14 @@ final class TableKey {
 
     /** The same by address. It reads at most the words of this key, for which each cell has room. */
     boolean is(long keyAt, int keyLength) {
-        if (keyLength != length) {
+        if (keyLength != length || length > 0 && Raw.getLongOpaque(keyAt) != (long) LONGS.get(bytes, 0)) {
             return false;
         }
-        for (int at = 0; at < length; at += Long.BYTES) {
-            if (Raw.getLongOpaque(keyAt + at) != (long) LONGS.get(bytes, at)) {
-                return false;
+        if (length > Long.BYTES) { // the loop costs more than the comparison of an integer
+            for (int at = Long.BYTES; at < length; at += Long.BYTES) {
+                if (Raw.getLongOpaque(keyAt + at) != (long) LONGS.get(bytes, at)) {
+                    return false;
+                }
             }
         }
         return true;

@@ -32,6 +32,9 @@ final class TableLook {
     /** What the last read has found: version and length of the value. */
     long version;
     int length;
+    /** In the place of a length: {@link #copy} could not tell. */
+    static final int UNKNOWN = -2;
+
     /** The cell that was read last, for an error. */
     private long reading;
     /** A method uses it while it calls a handler. The methods that the handler calls use {@link #next}. */
@@ -120,6 +123,64 @@ final class TableLook {
             }
             since = again(file, since);
         }
+    }
+
+    /**
+     * Finds an integer key and copies its value. Returns the value's length; {@link Layout#TABLE_REMOVED} if the key is
+     * not there; {@link #UNKNOWN} if one try by address could not tell, so that the caller tries with a look. It is
+     * short, and stores nothing but the value: the processor then begins the next one while it waits for the memory of
+     * this one, which takes most of the time.
+     */
+    static int copy(TableFile file, long key, PayloadBuffer target, int offset) {
+        final long hash = XxHash64.of(key);
+        final long entries = file.header.entries;
+        final long generation = file.generation(); // find 1
+        final int copyOf = (int) generation & 1;
+        long at = file.home(hash);
+        for (long left = entries; left > 0; left--) {
+            final long entry = file.entry(copyOf, at); // find 2
+            if (entry == 0) {
+                VarHandle.acquireFence(); // find 5; pairs with: rebuild 0
+                return file.word(Layout.TABLE_CONTROL_GENERATION) == generation ? Layout.TABLE_REMOVED : UNKNOWN;
+            }
+            if ((entry ^ hash) >>> Integer.SIZE == 0) {
+                final long cell = file.cellOf(entry);
+                return cell < 0 ? UNKNOWN : copy(file, cell, key, target, offset); // find 3, 4
+            }
+            at = at + 1 == entries ? 0 : at + 1;
+        }
+        return UNKNOWN;
+    }
+
+    /** The same for a key that lies in this cell, or not: then {@link #UNKNOWN}. */
+    static int copy(TableFile file, long cell, long key, PayloadBuffer target, int offset) {
+        final long at = file.cellAddress(cell);
+        final TableHeader header = file.header;
+        if (at == 0 || header.valueBytes > Memory.SMALL) {
+            return UNKNOWN;
+        }
+        final long v = Raw.getLongAcquire(at + Layout.TABLE_CELL_VERSION); // read 1; pairs with: write 5
+        final long even = at + header.bodyAt;
+        final long odd = even + header.bodyStride;
+        // Both, so that their lines come at the same time as the first one.
+        final long evenSeq = Raw.getLongAcquire(even + Layout.TABLE_BODY_SEQ); // read 2; pairs with: write 2
+        final long oddSeq = Raw.getLongAcquire(odd + Layout.TABLE_BODY_SEQ);
+        final boolean isEven = (v & 1) == 0;
+        if (v <= 0 || (isEven ? evenSeq : oddSeq) != v) {
+            return UNKNOWN;
+        }
+        final long body = isEven ? even : odd;
+        final int size = Raw.getIntOpaque(body + Layout.TABLE_BODY_LENGTH); // read 3
+        if (size < 0 || size > header.valueBytes
+            || Raw.getIntOpaque(at + Layout.TABLE_CELL_KEY_LENGTH) != Long.BYTES
+            || Raw.getLongOpaque(at + Layout.TABLE_CELL_KEY) != key
+            || !target.take(offset, body + Layout.TABLE_BODY_VALUE, size)) {
+            return UNKNOWN;
+        }
+        VarHandle.acquireFence(); // read 4; pairs with: the fence of write 2
+        final boolean whole = Raw.getLongOpaque(body + Layout.TABLE_BODY_SEQ) == v;
+        Reference.reachabilityFence(file);
+        return whole ? size : UNKNOWN;
     }
 
     /**

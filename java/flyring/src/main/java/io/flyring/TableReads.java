@@ -84,7 +84,8 @@ abstract class TableReads extends TableVerbs {
      * @throws ClosedException after close.
      */
     public final int get(long key, MutableDirectBuffer target, int offset) {
-        return get(keyed(key), target, offset);
+        final int size = state().copy(key, target, offset);
+        return size == TableLook.UNKNOWN ? get(keyed(key), target, offset) : size;
     }
 
     /**

@@ -10,6 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.ToLongFunction;
+import org.agrona.MutableDirectBuffer;
 
 /**
  * What a table shares with its writers and entries: the attached file, the slot for single changes, the slots of
@@ -233,6 +234,16 @@ final class TableState {
                 return cell;
             } // a close or a grow came meanwhile, so the key may only look absent
         }
+    }
+
+    /** {@link TableLook#copy}, if it can be used. */
+    int copy(long key, MutableDirectBuffer target, int offset) {
+        if (offset < 0 || file.header.keyType != KeyType.INTEGER || !(target instanceof PayloadBuffer ours)) {
+            return TableLook.UNKNOWN;
+        }
+        final TableFile now = readable();
+        final int size = TableLook.copy(now, key, ours, offset);
+        return size >= 0 || now == file && !closed ? size : TableLook.UNKNOWN; // as in find
     }
 
     private TableSlot newSlot(TableFile of) {

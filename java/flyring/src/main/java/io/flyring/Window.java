@@ -52,6 +52,19 @@ abstract class Window {
         return address;
     }
 
+    /**
+     * Copies at most {@link Memory#SMALL} bytes from an address into the window. Returns false, and copies nothing, if
+     * they do not fit or the window cannot be written by address. The caller keeps the source reachable.
+     */
+    final boolean take(int offset, long source, int length) {
+        if (!writable || offset < 0 || length > capacity - offset) {
+            return false;
+        }
+        Copy.words(source, Raw.base(address) + offset, length);
+        Reference.reachabilityFence(memory);
+        return true;
+    }
+
     /** Makes every access out of bounds. */
     final void invalidate() {
         capacity = CLOSED;
