@@ -20,8 +20,8 @@ final class Copy {
     }
 
     /**
-     * Copies 0 to 127 bytes between ranges that do not overlap. Without a loop, which would cost more than the copy: the
-     * compiler adds safepoint polls to it.
+     * Copies 0 to 127 bytes between ranges that do not overlap. There is no loop, because its safepoint polls cost more
+     * than the copy.
      */
     static void words(long source, long target, int length) {
         long from = source;

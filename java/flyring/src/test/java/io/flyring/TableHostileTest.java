@@ -17,7 +17,7 @@ class TableHostileTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    private final PayloadBuffer buffer = TableTest.buffer(new byte[64]);
+    private final PayloadBuffer buffer = TableTest.direct(64);
     private Table table;
     private TableFile file;
 
@@ -32,7 +32,7 @@ class TableHostileTest {
     }
 
     private int get(long key) {
-        return table.get(key, buffer, 0);
+        return TableTest.get(table, key, buffer);
     }
 
     private void cell(long cell, int at, int value) {
@@ -80,7 +80,7 @@ class TableHostileTest {
         int body = file.bodyAt(version);
         cell(1, body, (int) version + 2);
         long before = System.nanoTime();
-        assertThrows(BusyException.class, () -> get(1));
+        assertThrows(BusyException.class, () -> table.get(1, buffer, 0));
         assertTrue(System.nanoTime() - before >= 1_000_000);
         assertEquals(1, table.stats().busy());
         assertEquals(1, corruptPut(1).cell(), "no other process writes, so it stays so");

@@ -33,7 +33,31 @@ class TableTest {
     @RegisterExtension
     final Rings rings = new Rings();
 
-    private final PayloadBuffer buffer = buffer(new byte[256]);
+    private final PayloadBuffer buffer = direct(256);
+
+    /** A buffer outside of the heap. A get of an integer key into it takes the short way, {@link TableLook#copy}. */
+    static PayloadBuffer direct(int length) {
+        PayloadBuffer buffer = new PayloadBuffer();
+        buffer.wrap(ByteBuffer.allocateDirect(length));
+        return buffer;
+    }
+
+    /** Gets the value the short way and through a look; both must return or throw the same. */
+    static int get(Table table, long key, PayloadBuffer direct) {
+        PayloadBuffer heap = buffer(new byte[direct.capacity()]);
+        int length;
+        try {
+            length = table.get(key, direct, 0);
+        } catch (FlyringException e) {
+            assertEquals(e.getMessage(), assertThrows(e.getClass(), () -> table.get(key, heap, 0)).getMessage());
+            throw e;
+        }
+        assertEquals(length, table.get(key, heap, 0));
+        if (length > 0) {
+            assertEquals(heap.getStringWithoutLengthAscii(0, length), direct.getStringWithoutLengthAscii(0, length));
+        }
+        return length;
+    }
 
     static PayloadBuffer buffer(byte[] bytes) {
         PayloadBuffer buffer = new PayloadBuffer();
@@ -73,7 +97,7 @@ class TableTest {
     }
 
     private String get(Table table, long key) {
-        int length = table.get(key, buffer, 0);
+        int length = get(table, key, buffer);
         return length < 0 ? null : buffer.getStringWithoutLengthUtf8(0, length);
     }
 
@@ -276,6 +300,74 @@ class TableTest {
             assertEquals(List.of(-1, -1), List.of(entry.get(buffer, 0), table.get(-5, buffer, 0)));
             put(writer, -5, "elsewhere");
             assertEquals(List.of(9, 9), List.of(entry.get(buffer, 0), table.get(-5, buffer, 0)));
+        }
+    }
+
+    @Test
+    void valuesOfEachLengthAreCopiedWholeAndNothingBeside() {
+        byte[] bytes = new byte[100];
+        new Random(27).nextBytes(bytes);
+        PayloadBuffer all = buffer(bytes);
+        for (int most : new int[] {64, 100}) { // the short way copies at most 64 bytes
+            try (Table table = Table.replace(path(), TableOptions.integer().capacity(8).valueBytes(most))) {
+                Entry entry = null;
+                for (int length = 0; length <= most; length++) {
+                    table.put(7, all, 0, length);
+                    entry = entry == null ? table.entry(7) : entry;
+                    for (int way = 0; way < 2; way++) {
+                        buffer.setMemory(0, buffer.capacity(), (byte) 0x5a);
+                        assertEquals(length, way == 0 ? table.get(7, buffer, 3) : entry.get(buffer, 3));
+                        for (int i = 0; i < buffer.capacity(); i++) {
+                            byte expected = i >= 3 && i < 3 + length ? bytes[i - 3] : 0x5a;
+                            assertEquals(expected, buffer.getByte(i), "byte " + i + " of " + length);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test
+    void noCopyIsTornWhileAnotherThreadChangesTheValue() throws Exception {
+        final int words = 6;
+        final Thread changes;
+        try (Table table = Table.create(path(), integer().valueBytes(words * Long.BYTES));
+            TableWriter writer = table.writer("feed")) {
+            PayloadBuffer value = direct(words * Long.BYTES);
+            writer.put(1, value, 0, value.capacity());
+            changes = new Thread(() -> {
+                for (long n = 1; !Thread.currentThread().isInterrupted(); n++) {
+                    for (int i = 0; i < words; i++) {
+                        value.putLong(i * Long.BYTES, n);
+                    }
+                    writer.put(1, value, 0, value.capacity());
+                }
+            });
+            Entry entry = table.entry(1);
+            changes.start();
+            try {
+                long last = 0;
+                for (long end = System.nanoTime() + 300_000_000; System.nanoTime() < end;) {
+                    for (int i = 0; i < 1000; i++) {
+                        try {
+                            assertEquals(value.capacity(),
+                                (i & 1) == 0 ? table.get(1, buffer, 0) : entry.get(buffer, 0));
+                        } catch (BusyException e) {
+                            continue; // this thread lost its core for 1 ms
+                        }
+                        long first = buffer.getLong(0);
+                        assertTrue(first >= last, "an older value");
+                        last = first;
+                        for (int word = 1; word < words; word++) {
+                            assertEquals(first, buffer.getLong(word * Long.BYTES));
+                        }
+                    }
+                }
+                assertTrue(last > 0, "no change was seen");
+            } finally {
+                changes.interrupt();
+                changes.join();
+            }
         }
     }
 
