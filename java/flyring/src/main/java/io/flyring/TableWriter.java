@@ -110,11 +110,13 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
 
         /** Makes a change, which tries {@code cell} before a search if {@code in} is still the table's file. */
         synchronized long change(TableLook look, Change change, TableFile in, long cell) {
-            table.checkOpen();
             checkOpen();
+            TableFile file = slot.file();
+            change.check(file.header, file.path);
+            table.checkOpen();
             slot.checkIdle();
             checkReplaced();
-            return slot.change(look, change, slot.file() == in ? cell : TableLook.ABSENT);
+            return slot.change(look, change, file == in ? cell : TableLook.ABSENT);
         }
 
         synchronized void checkOpen() {
@@ -173,10 +175,7 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
      * now.
      */
     long change(TableLook look, Change change, TableFile in, long cell) {
-        seat.checkOpen();
-        TableFile file = seat.slot().file();
         try {
-            change.check(file.header, file.path);
             return seat.change(look, change, in, cell);
         } finally {
             change.clear();
