@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
+#include <functional>
+
+#include "faults.hpp"
 #include "journals.hpp"
 
 // Named consumers and the deque that they make of a journal (spec/journal.md 6).
@@ -11,6 +16,26 @@ using support::code_of;
 class JournalConsumers : public JournalTest {
   protected:
     static constexpr std::uint64_t first_consumer = layout::JOURNAL_CONTROL_CONSUMERS;
+
+    /// Opens a consumer of a new name, and calls `last` between the walk to its start, which needs no lock, and the
+    /// control lock.
+    static JournalConsumer open_beside(Journal& journal, const JournalStart& start, const std::function<void()>& last) {
+        int locks = 0;
+        int reads = 0;
+        const faults::Hook hook([&](const faults::Call& call) {
+            const std::string name = call.name;
+            const bool control = name == "fcntl" && call.command == F_OFD_SETLK &&
+                                 call.offset == layout::HEADER_LENGTH + layout::CONTROL_CONTROL_LOCK;
+            if (control && call.lock == F_WRLCK && ++locks == 2) {
+                EXPECT_GT(reads, 0);
+                last();
+            }
+            if (control && call.lock == F_UNLCK) reads = 0;
+            if (name == "pread") ++reads;
+            return 0;
+        });
+        return journal.consumer("c", start);
+    }
 };
 
 TEST_F(JournalConsumers, a_consumer_goes_on_where_it_stopped) {
@@ -35,6 +60,51 @@ TEST_F(JournalConsumers, a_consumer_goes_on_where_it_stopped) {
             consumer.poll([](const JournalMessage& message) { EXPECT_EQ(number_in(message), message.number()); }, 20),
             20);
     }
+}
+
+/// So that nothing waits for a long walk. A trim may come in between: then the messages are lost, and counted.
+TEST_F(JournalConsumers, the_start_of_a_new_name_is_walked_to_without_the_control_lock) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 1000);
+    writer.sync();
+    bool trimmed = false;
+    JournalConsumer consumer = open_beside(journal, JournalStart::number(10), [&] {
+        EXPECT_GT(journal.trim(JournalTrim::size(smallest)), 0U);
+        trimmed = true;
+    });
+    EXPECT_TRUE(trimmed);
+    EXPECT_EQ(consumer.position(), journal.stats().trimmed);
+    EXPECT_GT(consumer.lost(), 0);
+    EXPECT_EQ(consumer.lost(), consumer.number() - 10);
+    EXPECT_EQ(consumer.lost(), journal.stats().consumers[0].lost);
+    EXPECT_EQ(consumer.take()->number(), 10 + consumer.lost());
+}
+
+TEST_F(JournalConsumers, a_consumer_of_the_same_name_may_come_first_during_the_walk) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 20);
+    JournalConsumer consumer =
+        open_beside(journal, JournalStart::number(10), [&] { journal.consumer("c", JournalStart::number(3)).take(); });
+    EXPECT_EQ(consumer.number(), 4);
+    EXPECT_EQ(consumer.epoch(), 2);
+    EXPECT_EQ(read_all(consumer), 16);
+    consumer.forget();
+    std::optional<JournalConsumer> first;
+    EXPECT_EQ(
+        code_of([&] { open_beside(journal, JournalStart::number(10), [&] { first.emplace(journal.consumer("c")); }); }),
+        "no-free-slot");
+}
+
+TEST_F(JournalConsumers, an_unlink_during_the_walk_is_no_such_channel) {
+    Journal journal = Journal::create("j", options());
+    {
+        JournalWriter writer = journals::writer(journal);
+        append(writer, 0, 20);
+    }
+    EXPECT_EQ(code_of([&] { open_beside(journal, JournalStart::number(10), [] { Journal::unlink("j"); }); }),
+              "no-such-channel");
 }
 
 TEST_F(JournalConsumers, pop_peek_and_size_make_a_deque) {

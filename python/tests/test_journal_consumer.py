@@ -17,9 +17,11 @@ from flyring import (
     CorruptJournalError,
     InvalidArgumentError,
     Journal,
+    JournalConsumer,
     JournalStart,
     NeedsRecoveryError,
     NoFreeSlotError,
+    NoSuchChannelError,
     layout,
 )
 from flyring._core import crc32c
@@ -288,6 +290,46 @@ def test_walks_to_the_start_of_a_new_name_without_the_control_lock(
         assert message is not None and message.number == 10 + consumer.lost
     monkeypatch.undo()
     assert walks == 1
+
+
+def during_the_walk(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    """Calls ``then`` once, when the walk to a consumer's start has ended."""
+
+    def find(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        found = find_place(*arguments)
+        then()
+        return found
+
+    monkeypatch.setattr("flyring.journal_consumer.find_place", find)
+
+
+def test_a_consumer_of_the_same_name_may_come_first_during_the_walk(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with journal.writer(helper=False) as writer:
+        writer.append_many(payloads(20))
+
+    def first() -> None:
+        with journal.consumer("c", JournalStart.at_number(3)) as consumer:
+            consumer.take()
+
+    during_the_walk(monkeypatch, first)
+    with journal.consumer("c", JournalStart.at_number(10)) as consumer:
+        assert (consumer.number, consumer.epoch, consumer.lost) == (4, 2, 0)
+        assert len(list(consumer)) == 16 + 1000
+        consumer.forget()
+    kept: list[JournalConsumer] = []
+    during_the_walk(monkeypatch, lambda: kept.append(journal.consumer("c")))
+    with pytest.raises(NoFreeSlotError):
+        journal.consumer("c", JournalStart.at_number(10))
+    kept[0].close()
+
+
+def test_an_unlink_during_the_walk_is_no_such_channel(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    during_the_walk(monkeypatch, lambda: Journal.unlink(journal.path))
+    with pytest.raises(NoSuchChannelError):
+        journal.consumer("c", JournalStart.at_number(10))
 
 
 def test_what_the_errors_of_a_name_say(journal: Journal) -> None:

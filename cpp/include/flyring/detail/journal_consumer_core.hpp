@@ -131,6 +131,7 @@ class JournalConsumerCore final : public JournalReaderCore {
             std::optional<std::uint32_t> only;
             {
                 const ControlLock control(lock_.description(), file_.control_lock(), file_.control);
+                file_.check_linked();
                 state_->check_whole();
                 only = consumer_named(file_, name_);
                 const bool needs_begin = !only && !begin && start.kind() != JournalStart::Kind::oldest;

@@ -394,7 +394,10 @@ final class ChannelFile implements AutoCloseable {
     /** Reads into memory; returns how many bytes, fewer only at the file's end, or a negated error number. */
     synchronized int read(long offset, Memory target, int index, int length) {
         Objects.checkFromIndexSize(index, length, target.capacity());
-        int done = 0;
+        int done = fault("pread", path);
+        if (done < 0) {
+            return done;
+        }
         while (done < length) {
             long result = Sys.read(open(), target.address() + index + done, length - done, offset + done);
             if (result == 0 || result < 0 && result != -Linux.EINTR) {

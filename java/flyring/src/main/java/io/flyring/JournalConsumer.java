@@ -47,15 +47,29 @@ public final class JournalConsumer extends JournalReads {
         JournalCursor cursor = null;
         boolean done = false;
         try {
-            final JournalGate gate = new JournalGate(file, take(file, seat, bytes)); // under the control lock
-            cursor = new JournalCursor(file, false, skips);
-            if (gate.isKept()) { // resume
+            int slot = take(file, seat, bytes, start.what == JournalStart.What.OLDEST); // under the control lock
+            if (slot < 0) { // without it: the walk may be long, and trims, recoveries and other consumers wait for it
+                cursor = new JournalCursor(file, false, skips);
+                cursor.begin(start);
+                slot = take(file, seat, bytes, true);
+            }
+            final JournalGate gate = new JournalGate(file, slot);
+            if (gate.isKept()) { // resume; of the walk nothing counts, if another process has registered the name since
+                if (cursor != null) {
+                    cursor.close();
+                }
+                cursor = new JournalCursor(file, false, skips);
                 gate.read();
                 cursor.lost(gate.lost());
                 cursor.goTo(checkedGate(file, gate), gate.count(), false);
                 seat.enter(bytes, false);
             } else { // join; no trim passes it, because of the control lock
-                cursor.begin(start);
+                if (cursor == null) {
+                    cursor = new JournalCursor(file, false, skips);
+                    cursor.begin(start);
+                } else if (cursor.position() < file.trimmed()) { // since the walk: what lies between is lost
+                    cursor.goTo(cursor.position(), cursor.number(), false);
+                }
                 seat.enter(bytes, false);
                 gate.store(cursor.position(), cursor.number(), cursor.lost());
                 gate.keep(true);
@@ -91,12 +105,20 @@ public final class JournalConsumer extends JournalReads {
         return position;
     }
 
-    /** Takes the control lock and a slot's lock (channel.md 5.3, 1 and 2); returns the slot. */
-    private static int take(JournalFile file, JournalSeat seat, byte[] name) {
+    /**
+     * Takes the control lock and a slot's lock (channel.md 5.3, 1 and 2); returns the slot. Returns -1, without a lock,
+     * if the name is new and it is not {@code known} where it begins.
+     */
+    private static int take(JournalFile file, JournalSeat seat, byte[] name, boolean known) {
         final long since = System.nanoTime();
         while (true) {
             seat.lockControl();
+            file.checkLinked();
             final int kept = slotOf(file, name);
+            if (kept < 0 && !known) {
+                seat.unlockControl();
+                return -1;
+            }
             for (int slot = Math.max(kept, 0); slot < file.header.consumers; slot++) {
                 if ((slot == kept || kept < 0 && !new JournalGate(file, slot).isKept())
                     && seat.tryLock(JournalHeader.consumerSlot(slot))) {

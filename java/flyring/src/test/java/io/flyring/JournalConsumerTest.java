@@ -263,6 +263,66 @@ class JournalConsumerTest {
         assertEquals(4L * Z, journal.reader(JournalStart.position(128)).position());
     }
 
+    /** Opens a consumer, and calls {@code last} at the last read of the walk to its start, which needs no lock. */
+    private JournalConsumer openBeside(JournalStart start, Runnable last) {
+        final int[] reads = new int[1];
+        ChannelFile.faults = (call, file) -> {
+            reads[0] += call.equals("pread") && file.endsWith(".seg") ? 1 : 0;
+            return 0;
+        };
+        try {
+            journal.reader(start).close(); // the same walk
+            assertTrue(reads[0] > 0);
+            ChannelFile.faults = (call, file) -> {
+                if (call.equals("pread") && file.endsWith(".seg") && --reads[0] == 0) {
+                    last.run();
+                }
+                return 0;
+            };
+            return journal.consumer("c", start);
+        } finally {
+            ChannelFile.faults = null;
+            assertTrue(reads[0] <= 0);
+        }
+    }
+
+    /** So that nothing waits for a long walk. A trim may come in between: then the messages are lost, and counted. */
+    @Test
+    void walksToTheStartOfANewNameWithoutTheControlLock() {
+        Journals.fill(writer, 3 * Z, 1000);
+        writer.sync();
+        JournalConsumer consumer = openBeside(JournalStart.number(10), () -> assertTrue(journal.trimSize(Z) > 0));
+        assertEquals(journal.stats().trimmed(), consumer.position());
+        assertTrue(consumer.position() > 0);
+        assertEquals(consumer.number() - 10, consumer.lost());
+        assertEquals(consumer.lost(), journal.stats().consumers().get(0).lost());
+        assertEquals(10 + consumer.lost(), consumer.take().number());
+    }
+
+    @Test
+    void aConsumerOfTheSameNameMayComeFirstDuringTheWalk() {
+        Journals.append(writer, 0, 20);
+        JournalConsumer consumer = openBeside(JournalStart.number(10), () -> {
+            try (JournalConsumer first = journal.consumer("c", JournalStart.number(3))) {
+                first.take();
+            }
+        });
+        assertEquals(4, consumer.number());
+        assertEquals(2, consumer.epoch());
+        assertEquals(Journals.numbered(4, 20), Journals.texts(consumer));
+        consumer.forget();
+        assertThrows(NoFreeSlotException.class,
+            () -> openBeside(JournalStart.number(10), () -> journal.consumer("c")));
+    }
+
+    @Test
+    void anUnlinkDuringTheWalkIsNoSuchChannel() {
+        Journals.append(writer, 0, 20);
+        writer.close();
+        assertThrows(NoSuchChannelException.class,
+            () -> openBeside(JournalStart.number(10), () -> Journal.unlink(path())));
+    }
+
     @Test
     void aConsumerOfAnotherBootWaitsForTheRecovery() {
         Journals.append(writer, 0, 3);
