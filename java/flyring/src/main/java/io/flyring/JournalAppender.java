@@ -68,6 +68,14 @@ final class JournalAppender {
     private long unprepared;
     /** What ended this writer; null if nothing did. */
     private FlyringException failure;
+    /**
+     * An error in the middle of a verb, such as a StackOverflowError or a failed access to a page; null if there was
+     * none. What it has cut off may be half done, so it ends this object, as a kill would: the next owner mends it.
+     * It is stored where it is caught, and with no call, which could overflow the stack again.
+     */
+    private Error cutOff;
+    /** The last error that came before anything was changed. */
+    private Error harmless;
 
     JournalAppender(JournalFile file) {
         this.file = file;
@@ -190,12 +198,16 @@ final class JournalAppender {
         try {
             payload.busy();
             Copy.from(source, offset, memory, ((int) end & mask) + JournalRecord.HEADER, length);
-        } catch (Throwable e) {
-            copyFailed(e, length);
+            publish(length, type, timed ? time : clock.now());
+            return position;
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            cutOff = e;
+            throw e;
+        } catch (Exception e) {
+            undo(length);
             throw e;
         }
-        publish(length, type, timed ? time : clock.now());
-        return position;
     }
 
     /** Appends a copy of a range of an array, whose bounds the caller has checked. */
@@ -205,12 +217,16 @@ final class JournalAppender {
         try {
             payload.busy();
             memory.putBytes(((int) end & mask) + JournalRecord.HEADER, source, offset, length);
-        } catch (Throwable e) {
-            copyFailed(e, length);
+            publish(length, type, timed ? time : clock.now());
+            return position;
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            cutOff = e;
+            throw e;
+        } catch (Exception e) {
+            undo(length);
             throw e;
         }
-        publish(length, type, timed ? time : clock.now());
-        return position;
     }
 
     /** Checks the call, makes room for the record, and announces it (steps 1 to 3). */
@@ -226,6 +242,12 @@ final class JournalAppender {
         try {
             makeRoom(size(length));
             announce(endAfter(length));
+        } catch (Error e) {
+            if (e != harmless) {
+                expectedEpoch = GONE;
+                cutOff = e;
+            }
+            throw e;
         } finally {
             payload.invalidate();
         }
@@ -255,16 +277,21 @@ final class JournalAppender {
 
     /** The segment that begins at a position, mapped and ready: durable, with its name, before its first record. */
     private JournalSegment nextSegment(long base) {
-        final JournalSegment next = readySegment(base);
-        boolean done = false;
         try {
-            next.map(); // if that fails, nothing is changed
-            done = true;
-            return next;
-        } finally {
-            if (!done) {
-                next.close();
+            final JournalSegment next = readySegment(base);
+            boolean done = false;
+            try {
+                next.map(); // if that fails, nothing is changed
+                done = true;
+                return next;
+            } finally {
+                if (!done) {
+                    next.close();
+                }
             }
+        } catch (OutOfMemoryError e) {
+            harmless = e;
+            throw e;
         }
     }
 
@@ -455,7 +482,10 @@ final class JournalAppender {
                 taken += appendPart(messages, from + taken, number - taken, type, at);
             }
         } catch (Throwable e) {
-            if (taken > 0 && isUsable()) {
+            if (e instanceof Error && e != harmless) {
+                expectedEpoch = GONE;
+                cutOff = (Error) e;
+            } else if (taken > 0 && isUsable()) {
                 settle(e);
             }
             throw e;
@@ -491,7 +521,7 @@ final class JournalAppender {
                 taken++;
             }
             announce(end + total);
-        } catch (Throwable e) { // of an Error, too: a writer that stays busy could not be closed
+        } catch (Throwable e) {
             payload.invalidate();
             throw e;
         }
@@ -508,8 +538,8 @@ final class JournalAppender {
             if (at != index + total || size(length) != first) {
                 throw changed();
             }
-        } catch (Throwable e) {
-            copyFailed(e, total - JournalRecord.HEADER);
+        } catch (Exception e) {
+            undo(total - JournalRecord.HEADER);
             throw e;
         }
         commit(index, length + JournalRecord.HEADER, end + total, taken); // last: so all of them are whole
@@ -557,21 +587,21 @@ final class JournalAppender {
             throw cannotFinish(length);
         }
         final long position = end;
-        if (commits) {
-            publish(length, memory.getInt(((int) end & mask) + Layout.RECORD_TYPE), clock.now());
-        } else {
-            payload.busy();
-            try {
+        try {
+            if (commits) {
+                publish(length, memory.getInt(((int) end & mask) + Layout.RECORD_TYPE), clock.now());
+            } else {
+                payload.busy();
                 publishPadding(length + JournalRecord.HEADER, size(length));
-            } catch (Error e) { // such as a StackOverflowError
-                cutOff(e);
-                throw e;
-            } finally {
                 payload.invalidate();
+                doDue(Layout.JOURNAL_SYNC_NEVER); // it wakes no reader, and no sync is due by it
             }
-            doDue(Layout.JOURNAL_SYNC_NEVER); // it wakes no reader, and no sync is due by it
+            return position;
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            cutOff = e;
+            throw e;
         }
-        return position;
     }
 
     private FlyringException cannotFinish(int length) {
@@ -582,40 +612,45 @@ final class JournalAppender {
         return gone();
     }
 
-    /** After an error of the source: padding in place of the record. Anything else ends this object. */
-    private void copyFailed(Throwable error, int length) {
-        payload.invalidate();
-        if (error instanceof Exception) {
-            publishPadding(length + JournalRecord.HEADER, size(length));
-            doDue(Layout.JOURNAL_SYNC_NEVER);
+    /** After an exception of the source: padding in place of the record. One of a sync comes after the record. */
+    private void undo(int length) {
+        if (payload.state() != Window.BUSY) {
             return;
         }
-        cutOff(error);
-    }
-
-    /** Ends this object first: the text may overflow the stack again. */
-    private void cutOff(Throwable error) {
-        end(null);
-        failure = new ClosedException("An append to " + file.path + " was cut off by " + error
-            + ". Take the writer again.");
+        try {
+            publishPadding(length + JournalRecord.HEADER, size(length));
+            doDue(Layout.JOURNAL_SYNC_NEVER);
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            cutOff = e;
+            throw e;
+        } finally {
+            payload.invalidate();
+        }
     }
 
     // ---- sync ----
 
     /** Makes durable what was appended (5): a check, if there is anything since the last one, then the sync. */
     void sync() {
-        if (end > spanStart) {
-            beginSegment();
-            if (end > spanStart) {
-                makeCheck();
-            }
-            setShortcuts();
-        }
         try {
+            if (end > spanStart) {
+                beginSegment();
+                if (end > spanStart) {
+                    makeCheck();
+                }
+                setShortcuts();
+            }
             durability.sync(segment);
         } catch (IoException e) {
             if (file.failed()) {
                 end(e);
+            }
+            throw e;
+        } catch (Error e) {
+            if (e != harmless) {
+                expectedEpoch = GONE;
+                cutOff = e;
             }
             throw e;
         }
@@ -677,8 +712,17 @@ final class JournalAppender {
             end(file.failed() ? file.failure() : new SlotLostException(0, "The writer's slot of " + file.path
                 + " was taken by another process. Close this writer and take the slot again."));
         }
+        if (failure == null && cutOff != null) {
+            failure = new ClosedException("The writer of " + file.path + " was cut off by " + cutOff
+                + ". Close it, and take another one.");
+        }
         return failure != null ? failure
             : new ClosedException("The writer of " + file.path + " is closed. Take another one.");
+    }
+
+    /** Whether a thread is in the middle of a verb, as far as this thread can tell. */
+    boolean isBusy() {
+        return payload.state() == Window.BUSY && expectedEpoch != GONE;
     }
 
     /** Whether this object still appends. */

@@ -19,7 +19,8 @@ import org.agrona.sbe.MessageEncoderFlyweight;
  * {@link InvalidArgumentException} for a type below 1, {@link ViewAliveException} while a claim is open, and
  * {@link NoSpaceException} if there is no room for the next segment. In all these cases nothing was appended. After a
  * sync that failed it throws {@link IoException}: this writer has ended, and what was appended since the last sync may
- * not be durable.
+ * not be durable. An {@link Error} in the middle of a call, such as a {@link StackOverflowError}, ends this writer,
+ * too: it throws {@link ClosedException} from then on. Close it, and take another one.
  */
 public final class JournalWriter implements AutoCloseable {
     private static final int DEFAULT_TYPE = 1;
@@ -187,7 +188,15 @@ public final class JournalWriter implements AutoCloseable {
     public long append(ByteBuffer message, int type) {
         final int length = message.remaining();
         final JournalClaim open = claim(length, type);
-        open.buffer().putBytes(0, message, message.position(), length);
+        boolean copied = false;
+        try {
+            open.buffer().putBytes(0, message, message.position(), length);
+            copied = true;
+        } finally {
+            if (!copied) {
+                open.abort();
+            }
+        }
         return open.commit();
     }
 
@@ -399,7 +408,7 @@ public final class JournalWriter implements AutoCloseable {
      * @throws IoException if the sync failed; the writer is closed all the same.
      */
     public void close(boolean sync) {
-        if (appender.payload.state() == Window.BUSY) {
+        if (appender.isBusy()) {
             throw new TwoThreadsException("This writer is in use by another thread, or in its own append. Close it"
                 + " after that.");
         }

@@ -9,9 +9,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -19,11 +22,13 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.agrona.DirectBuffer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 
 /** What is left of a writer or consumer that dies: what was appended is there, whole and once. */
 class JournalSurvivorsTest {
@@ -324,6 +329,193 @@ class JournalSurvivorsTest {
             writer.close();
             assertFalse(journal.stats().writing());
             assertEquals(number + 2, Journals.texts(journal).size());
+        }
+    }
+
+    /** A clock that overflows the stack of an appender. */
+    private static long timeOf(boolean fails) {
+        if (fails && StackWalker.getInstance().walk(frames -> frames.anyMatch(
+            frame -> frame.getClassName().endsWith(".JournalAppender") && !frame.getMethodName().equals("own")))) {
+            throw new StackOverflowError();
+        }
+        return 1;
+    }
+
+    /** That a verb, whose middle throws an Error, ends a writer, which can be closed and has left nothing half. */
+    private void assertEnds(Journal journal, JournalWriter writer, int whole, Executable verb) throws IOException {
+        assertThrows(StackOverflowError.class, verb);
+        Executable[] later = {() -> Journals.append(writer, "x"), () -> writer.append(TableTest.text("x"), 0, 1),
+            () -> writer.append(ByteBuffer.wrap(new byte[1]), 1), () -> writer.claim(1), writer::sync,
+            () -> writer.appendMany(TableTest.text("x"))};
+        for (Executable each : later) {
+            String told = assertThrows(ClosedException.class, each).getMessage();
+            assertTrue(told.contains("java.lang.StackOverflowError") && told.contains("another one"), told);
+        }
+        assertTrue(journal.stats().writing());
+        assertEquals(Journals.numbered(0, whole), Journals.texts(journal));
+        writer.close();
+        assertFalse(journal.stats().writing());
+        assertEquals(Journals.numbered(0, whole), Journals.texts(journal));
+        try (JournalWriter heir = journal.writer()) {
+            assertEquals(whole, heir.number());
+            Journals.append(heir, whole, whole + 3);
+        }
+        assertEquals(Journals.numbered(0, whole + 3), Journals.texts(journal));
+    }
+
+    @Test
+    void anErrorInTheMiddleOfAVerbEndsTheWriter() throws IOException {
+        boolean[] fails = {false};
+        Identity identity = new Identity().clock(() -> timeOf(fails[0]));
+        List<Function<JournalWriter, Executable>> verbs = List.of(
+            writer -> () -> Journals.append(writer, "x"),
+            writer -> () -> writer.append(TableTest.text("x"), 0, 1),
+            writer -> () -> writer.append(ByteBuffer.wrap(new byte[1]), 1),
+            writer -> {
+                JournalClaim claim = writer.claim(2);
+                return claim::commit;
+            });
+        for (Function<JournalWriter, Executable> verb : verbs) {
+            try (Journal journal = Journal.create(path(), Journals.small().identity(identity))) {
+                JournalWriter writer = Journals.writer(journal);
+                Journals.append(writer, 0, 5);
+                Executable call = verb.apply(writer);
+                assertEnds(journal, writer, 5, () -> {
+                    fails[0] = true;
+                    try {
+                        call.execute();
+                    } finally {
+                        fails[0] = false;
+                    }
+                });
+            }
+            Journal.unlink(path());
+        }
+    }
+
+    @Test
+    void anErrorInTheMiddleOfASyncEndsTheWriter() throws IOException {
+        for (boolean each : new boolean[] {false, true}) {
+            try (Journal journal = Journal.create(path(), Journals.small())) {
+                JournalWriter writer = Journals.writer(journal);
+                Journals.append(writer, 0, 5);
+                if (each) {
+                    journal.change(new JournalOptions().sync(JournalSync.EACH));
+                }
+                ChannelFile.syncs = file -> {
+                    if (file.endsWith(".seg")) {
+                        throw new StackOverflowError();
+                    }
+                    return 0;
+                };
+                assertEnds(journal, writer, each ? 6 : 5, () -> {
+                    try {
+                        if (each) {
+                            Journals.append(writer, "m5"); // it is appended
+                        } else {
+                            writer.sync();
+                        }
+                    } finally {
+                        ChannelFile.syncs = null;
+                    }
+                });
+            }
+            Journal.unlink(path());
+        }
+    }
+
+    /** Calls an action ever nearer to the end of the stack, until it has just not enough: in its very middle. */
+    private static boolean dive(Runnable action) {
+        boolean done;
+        try {
+            done = dive(action);
+        } catch (StackOverflowError e) {
+            done = false;
+        }
+        try {
+            if (!done) {
+                action.run();
+            }
+            return true;
+        } catch (StackOverflowError e) {
+            return false;
+        }
+    }
+
+    /** Dives from another depth: its frames end elsewhere. */
+    private static long diveFrom(int depth, Runnable action, long a, long b) {
+        return depth == 0 ? dive(action) ? a : b : diveFrom(depth - 1, action, b, a + 1) + b;
+    }
+
+    /** Appends by one of five verbs. */
+    private static void appendBy(int verb, JournalWriter writer, byte[] bytes) {
+        switch (verb) {
+            case 0 -> writer.append(bytes);
+            case 1 -> writer.append(TableTest.buffer(bytes), 0, bytes.length);
+            case 2 -> writer.append(ByteBuffer.wrap(bytes), 1);
+            case 3 -> writer.appendMany(TableTest.buffer(bytes));
+            default -> {
+                JournalClaim claim = writer.claim(bytes.length);
+                claim.buffer().putBytes(0, bytes);
+                claim.commit();
+            }
+        }
+    }
+
+    /** Each verb, cut off in its middle; the next writer finds what was appended, and goes on. */
+    private static void diveOften(Journal journal, int rounds, Set<Long> appended, AtomicInteger ended) {
+        for (int i = 0; i < rounds; i++) {
+            final long round = i;
+            JournalWriter writer = Journals.writer(journal);
+            diveFrom(i, () -> {
+                try {
+                    appendBy((int) round % 5, writer, bytes(2 * round));
+                    appended.add(2 * round);
+                } catch (ClosedException e) {
+                    ended.incrementAndGet();
+                } catch (ViewAliveException e) { // cut off between a claim and its commit
+                    assertFalse(appended.contains(2 * round));
+                }
+            }, 1, 2);
+            writer.close();
+            try (JournalWriter heir = Journals.writer(journal)) {
+                appendBy((int) round % 5, heir, bytes(2 * round + 1));
+                appended.add(2 * round + 1);
+            }
+        }
+    }
+
+    private static byte[] bytes(long number) {
+        return ByteBuffer.allocate(100).putLong(number).array();
+    }
+
+    @Test
+    void aStackOverflowInAVerbLeavesNothingHalf() throws Exception {
+        Set<Long> appended = new HashSet<>();
+        AtomicInteger ended = new AtomicInteger();
+        try (Journal journal = Journal.create(path(), Journals.small().segmentSize(1 << 20))) {
+            try (JournalWriter writer = Journals.writer(journal)) { // loads all classes
+                for (int i = 0; i < 5; i++) {
+                    appendBy(i, writer, bytes(-1 - i));
+                }
+                writer.close();
+                assertThrows(ClosedException.class, () -> writer.claim(1));
+            }
+            Throwable[] thrown = new Throwable[1];
+            Thread thread = new Thread(null, () -> diveOften(journal, 100, appended, ended), "dives", 1 << 18);
+            thread.setUncaughtExceptionHandler((where, e) -> thrown[0] = e);
+            thread.start();
+            thread.join();
+            assertNull(thrown[0], () -> thrown[0].toString());
+            assertTrue(ended.get() > 0);
+            List<Long> read = new ArrayList<>();
+            try (JournalReader reader = journal.reader()) {
+                while (reader.poll(message -> read.add(message.buffer().getLong(0, ByteOrder.BIG_ENDIAN))) > 0) {
+                    continue;
+                }
+            }
+            assertTrue(read.containsAll(appended));
+            assertEquals(new HashSet<>(read).size(), read.size(), read.toString());
         }
     }
 
