@@ -107,6 +107,25 @@ TEST_F(JournalConsumers, an_unlink_during_the_walk_is_no_such_channel) {
               "no-such-channel");
 }
 
+/// The walk to it is made under the control lock: it must not be made again and again.
+TEST_F(JournalConsumers, a_gate_in_a_segment_that_is_gone_is_damaged) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 1000);
+    journal.consumer("c").close();
+    std::filesystem::remove(segment_file(2 * smallest));
+    for (const std::int64_t gate : {2 * smallest, 2 * smallest + 64, 3 * smallest - 64}) {
+        set_control_word(first_consumer + layout::JOURNAL_CONSUMER_GATE, gate);
+        int reads = 0;
+        const faults::Hook hook([&](const faults::Call& call) {
+            reads += std::string(call.name) == "pread" ? 1 : 0;
+            return 0;
+        });
+        EXPECT_EQ(code_of([&] { journal.consumer("c").take(); }), "damaged");
+        EXPECT_LT(reads, 100);
+    }
+}
+
 TEST_F(JournalConsumers, pop_peek_and_size_make_a_deque) {
     Journal journal = Journal::create("j", options());
     JournalConsumer consumer = journal.consumer("c");

@@ -211,4 +211,38 @@ TEST_F(JournalRead, actions_end_a_poll) {
     EXPECT_TRUE(reader.poll([](const JournalMessage&) {}) == 2 && reader.ended());
 }
 
+/// Of a segment whose first check is damaged only what lies up to its next check cannot be found.
+TEST_F(JournalRead, a_seek_passes_a_segment_without_its_first_check) {
+    constexpr std::int64_t size = 1 << 17;  // two spans
+    constexpr std::size_t messages = 700;
+    for (std::int64_t segment = 1; segment < 6; ++segment) {
+        Journal journal = Journal::create("j", options(size));
+        std::vector<std::int64_t> positions;
+        {
+            JournalWriter writer = journals::writer(journal);
+            for (std::size_t i = 0; i < messages; ++i) {
+                positions.push_back(
+                    writer.append(flyring::as_bytes(std::string(900, 'x')), 1, static_cast<std::int64_t>(10 * i)));
+            }
+        }
+        const std::int64_t base = segment * size;
+        for (std::uint64_t i = 0; i < 64; i += 8) support::poke<std::int64_t>(segment_file(base), 4096 + i, 0);
+        std::size_t first = 0;
+        while (positions[first] < base) ++first;
+        std::size_t next = first;
+        while (next < messages && positions[next] - positions[first] < 1 << 16) ++next;
+        for (std::size_t wanted = 0; wanted < messages; wanted += 3) {
+            SCOPED_TRACE("segment " + std::to_string(segment) + ", message " + std::to_string(wanted));
+            const auto found = static_cast<std::int64_t>(wanted >= first && wanted < next ? next : wanted);
+            const auto number = static_cast<std::int64_t>(wanted);
+            const JournalReader reader = journal.reader(JournalStart::number(number));
+            ASSERT_EQ(reader.number(), found);
+            ASSERT_EQ(reader.lost(), found - number);
+            ASSERT_EQ(journal.reader(JournalStart::time(10 * number - 9)).number(), found);
+        }
+        journal.close();
+        Journal::unlink("j");
+    }
+}
+
 }  // namespace

@@ -15,6 +15,7 @@ from flyring import (
     Action,
     BusyError,
     CorruptJournalError,
+    DamagedError,
     InvalidArgumentError,
     Journal,
     JournalConsumer,
@@ -330,6 +331,17 @@ def test_an_unlink_during_the_walk_is_no_such_channel(journal: Journal, monkeypa
     during_the_walk(monkeypatch, lambda: Journal.unlink(journal.path))
     with pytest.raises(NoSuchChannelError):
         journal.consumer("c", JournalStart.at_number(10))
+
+
+@pytest.mark.parametrize("gate", [2 * Z, 2 * Z + 64, 3 * Z - 64])
+def test_a_gate_in_a_segment_that_is_gone_is_damaged(journal: Journal, gate: int) -> None:
+    with journal.writer(helper=False) as writer:
+        writer.append_many(payloads(1000))
+    journal.consumer("c").close()
+    (Folder(journal.path).path / f"{2 * Z:019d}.seg").unlink()
+    Folder(journal.path).store(1024 + layout.JOURNAL_CONSUMER_GATE, gate)
+    with pytest.raises(DamagedError):
+        journal.consumer("c")
 
 
 def test_what_the_errors_of_a_name_say(journal: Journal) -> None:

@@ -376,3 +376,25 @@ def test_many_readers_of_large_messages(journal: Journal, writer: JournalWriter)
         writer.append(payload)
     assert read_all(journal) == wanted
     assert Path(journal.path).exists()
+
+
+@pytest.mark.parametrize("segment", range(1, 6))
+def test_a_seek_passes_a_segment_without_its_first_check(segment: int) -> None:
+    """Of a segment whose first check is damaged only what lies up to its next check cannot be found."""
+    size, messages = 1 << 17, 700  # two spans
+    with made("damaged", segment_size=size) as journal:
+        with journal.writer(helper=False) as writer:
+            positions = [writer.append(bytes(900), 1, time=10 * i) for i in range(messages)]
+        base = segment * size
+        with (Folder(journal.path).path / f"{base:019d}.seg").open("r+b") as file:
+            file.seek(layout.HEADER_LENGTH)
+            file.write(bytes(64))
+        first = next(i for i in range(messages) if positions[i] >= base)
+        behind = next((i for i in range(messages) if positions[i] - positions[first] >= 1 << 16), messages)
+        for wanted in range(0, messages, 3):
+            found = behind if first <= wanted < behind else wanted
+            with (
+                journal.reader(JournalStart.at_number(wanted)) as reader,
+                journal.reader(JournalStart.at_time(max(0, 10 * wanted - 9))) as timed,
+            ):
+                assert (reader.number, reader.lost, timed.number) == (found, found - wanted, found), wanted

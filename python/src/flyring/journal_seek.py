@@ -16,6 +16,7 @@ from .journal_segment import (
     CUT,
     END,
     EVERYTHING,
+    NOTHING,
     RIGHT,
     WRONG,
     First,
@@ -110,7 +111,7 @@ def seek_in_segment(
                 return Place(value, walk.count, walk.start, walk.start_count)
             if found == CUT:
                 return Place(walk.at, walk.cut_count, walk.at, walk.cut_count, cuts=1)
-            if found == WRONG:  # damaged: a later check may be right
+            if found == WRONG or (found == NOTHING and limit != EVERYTHING):  # damaged: a later check may be right
                 at = walk.find_check(walk.start, limit)
                 if at < 0:
                     return None
@@ -186,18 +187,24 @@ def at_number_or_time(
     places = [p for p in files.positions() if trimmed <= p < limit]
     seen: dict[int, First | None] = {}
 
-    def key(position: int) -> int:
-        """What the first check says; a segment without one counts as the one before."""
+    def first_check(position: int) -> First | None:
         if position not in seen:
             seen[position] = first_record(files, position, walk)
         first = seen[position]
-        if first is None or first.next:  # a cut has no time
+        return None if first is None or first.next else first  # a cut has no time
+
+    def key(position: int) -> int:
+        """What the first check says; a segment without one counts as the one before."""
+        first = first_check(position)
+        if first is None:
             return -1 if position == places[0] else key(places[places.index(position) - 1])
         return first.count if kind == SEEK_NUMBER else first.time
 
     # The last segment whose first check has at most this number, or a smaller time.
     find = bisect_right if kind == SEEK_NUMBER else bisect_left
     at = max(0, find(places, value, key=key) - 1)
+    while at > 0 and first_check(places[at]) is None:  # the place may lie before it
+        at -= 1
     for position in places[at:]:
         place = seek_in_segment(files, walk, position, kind, value, limit)
         if place is not None and not place.cuts:

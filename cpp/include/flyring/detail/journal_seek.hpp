@@ -139,13 +139,14 @@ class JournalSeek {
             at.lost = first.number - wanted;
             return at;
         }
-        const JournalCursor found = search(
+        JournalCursor found = search(
             first, [&](const Landmark& start) { return start.count <= wanted; },
             [&](std::int64_t count, std::int64_t) { return count >= wanted; });
         if (found.number < wanted) {
             throw InvalidArgument("start", "message " + std::to_string(wanted) + " is not there yet; there are " +
                                                std::to_string(found.number));
         }
+        found.lost = std::max(found.lost, found.number - wanted);  // it lies in what is damaged
         return found;
     }
 

@@ -150,12 +150,16 @@ final class JournalCursor implements AutoCloseable {
                 toTrimmed(before);
                 return;
             }
+            final long published = file.published();
             final JournalSeek.Place place = seek.position(position, strict);
             if (place != null) {
                 arrive(place);
                 return;
             }
-            Pause.nanos(1000); // trim or a recovery is at work
+            if (i > 0 && file.published() == published && position >= file.trimmed()) {
+                break; // no writer, trim or recovery is at work: the segment was removed by hand
+            }
+            Pause.nanos(1000);
         }
         throw damagedAt(position, "the segment is missing");
     }

@@ -13,6 +13,8 @@ final class JournalSeek {
     private final boolean durable;
     private final long segmentSize;
     private final JournalRecord record = new JournalRecord();
+    /** Whether a walk has ended at a message of the number or the time. */
+    private boolean found;
 
     /**
      * A place to read on from.
@@ -157,12 +159,12 @@ final class JournalSeek {
         if (number < 0) {
             throw JournalStart.invalid("The number " + number + " is negative.");
         }
-        final Place end = newest();
-        if (number > end.number) {
+        final Place place = search(number, ANY);
+        if (number > place.number) {
             throw JournalStart.invalid("The number " + number + " lies behind the end of " + file.path + ", which has "
-                + end.number + " messages.");
+                + place.number + " messages.");
         }
-        return number == end.number ? end : search(number, ANY);
+        return place;
     }
 
     /** The first message that is not older than a time. */
@@ -170,42 +172,61 @@ final class JournalSeek {
         return search(ANY, time);
     }
 
+    /** The first message of a number or a time, or behind it if it is damaged; else the end. */
     private Place search(long number, long time) {
-        final long base = segmentFor(number, time);
-        final Place place = walk(base, limit(), ANY, number, time);
-        if (place == null && base < file.trimmed()) { // it was trimmed meanwhile
-            return oldest();
+        final long end = file.isOfBoot() || durable ? limit() : proven().position;
+        long from = segmentFor(number, time, end);
+        while (true) {
+            found = false;
+            final Place place = walk(from, end, ANY, number, time);
+            final long at = place == null ? from : place.position;
+            if (place != null && (found || at >= end)) {
+                return place;
+            }
+            if (file.segmentOf(at) < file.trimmed()) { // it was trimmed meanwhile
+                return oldest();
+            }
+            final Place right = rightCheck(at, end); // what is damaged lies in front of the wanted place
+            if (right == null || right.position <= from + JournalRecord.CHECK) {
+                throw new DamagedException(at, end, -1, "no record where one should be", file.path);
+            }
+            from = right.position - JournalRecord.CHECK;
         }
-        return place != null ? place : atSegment(base, record.isCheck(base) ? record.count() : 0, 0);
     }
 
-    /** The last segment whose first record has at most this number, or a smaller time; else the oldest one. */
-    private long segmentFor(long number, long time) {
+    /** The last segment whose first check has at most this number, or a smaller time; else the oldest one. */
+    private long segmentFor(long number, long time, long end) {
         final long trimmed = file.trimmed();
-        final long end = limit();
         final long[] all = Arrays.stream(file.segments()).filter(base -> base >= trimmed && base < end).toArray();
         int low = 0; // the answer lies in [low, high)
         int high = all.length;
         while (high - low > 1) {
             final int middle = low + high >>> 1;
-            if (isBefore(all[middle], number, time)) {
+            if (isBefore(all, low, middle, number, time)) {
                 low = middle;
             } else {
                 high = middle;
             }
         }
+        while (low > 0 && !hasFirstCheck(all[low])) { // what is wanted may lie before it
+            low--;
+        }
         return all.length == 0 ? trimmed : all[low];
     }
 
-    private boolean isBefore(long base, long number, long time) {
-        if (!JournalSegment.readFirst(file, base, record)) {
-            return false;
+    /** Whether a segment lies before the wanted place. One without a first check counts as the one before. */
+    private boolean isBefore(long[] all, int low, int at, long number, long time) {
+        for (int i = at; i > low; i--) {
+            if (hasFirstCheck(all[i])) {
+                return number != ANY ? record.count() <= number : record.time() < time;
+            }
         }
-        final boolean check = record.isCheck(base);
-        if (!check && !record.isCut(base, segmentSize)) {
-            return false;
-        }
-        return number != ANY ? record.count() <= number : check && record.time() < time;
+        return true;
+    }
+
+    /** Whether a segment begins with a right check, which is in {@link #record} then. A cut has no time. */
+    private boolean hasFirstCheck(long base) {
+        return JournalSegment.readFirst(file, base, record) && record.isCheck(base);
     }
 
     /**
@@ -253,6 +274,7 @@ final class JournalSeek {
                 } else if (type > 0) {
                     if (count >= number
                         || time != ANY && bytes.memory().getLong(at + Layout.JOURNAL_RECORD_TIME) >= time) {
+                        found = true;
                         break;
                     }
                     count++;

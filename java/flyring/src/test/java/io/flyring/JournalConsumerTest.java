@@ -323,6 +323,28 @@ class JournalConsumerTest {
             () -> openBeside(JournalStart.number(10), () -> Journal.unlink(path())));
     }
 
+    /** The walk to it is made under the control lock: it must not be made again and again. */
+    @Test
+    void aGateInASegmentThatIsGoneIsDamaged() throws IOException {
+        Journals.fill(writer, 4 * Z, 1000);
+        journal.consumer("c").close();
+        Files.delete(Path.of(Journals.segment(path(), 2 * Z)));
+        for (long gate : new long[] {2 * Z, 2 * Z + 64, 3 * Z - 64}) {
+            Journals.word(path(), JournalHeader.consumerSlot(0) + Layout.JOURNAL_CONSUMER_GATE, gate);
+            int[] reads = new int[1];
+            ChannelFile.faults = (call, file) -> {
+                reads[0] += call.equals("pread") ? 1 : 0;
+                return 0;
+            };
+            try {
+                assertEquals(gate, assertThrows(DamagedException.class, () -> journal.consumer("c")).from());
+            } finally {
+                ChannelFile.faults = null;
+            }
+            assertTrue(reads[0] < 20, "reads: " + reads[0]);
+        }
+    }
+
     @Test
     void aConsumerOfAnotherBootWaitsForTheRecovery() {
         Journals.append(writer, 0, 3);

@@ -287,4 +287,42 @@ class JournalReadTest {
             assertEquals(messages, Journals.texts(late).size());
         }
     }
+
+    /** Of a segment whose first check is damaged only what lies up to its next check cannot be found. */
+    @Test
+    void aSeekPassesASegmentWithoutItsFirstCheck() throws IOException {
+        final int size = 1 << 17; // two spans
+        final int messages = 700;
+        final String path = rings.path("damaged.journal");
+        for (int segment = 1; segment < 6; segment++) {
+            try (Journal damaged = Journal.create(path, Journals.small().segmentSize(size))) {
+                long[] positions = new long[messages];
+                try (JournalWriter appends = Journals.writer(damaged)) {
+                    for (int i = 0; i < messages; i++) {
+                        positions[i] = appends.append(new byte[900], 0, 900, 1, 10L * i);
+                    }
+                }
+                final long base = (long) segment * size;
+                Journals.write(Journals.segment(path, base), 4096, new byte[64]);
+                int first = 0;
+                while (positions[first] < base) {
+                    first++;
+                }
+                int next = first;
+                while (next < messages && positions[next] - positions[first] < 1 << 16) {
+                    next++;
+                }
+                for (int wanted = 0; wanted < messages; wanted += 3) {
+                    final int found = wanted >= first && wanted < next ? next : wanted;
+                    try (JournalReader reader = damaged.reader(JournalStart.number(wanted));
+                        JournalReader timed = damaged.reader(JournalStart.time(10L * wanted - 9))) {
+                        assertEquals(found, reader.number(), "segment " + segment + ", message " + wanted);
+                        assertEquals(found - wanted, reader.lost());
+                        assertEquals(found, timed.number(), "segment " + segment + ", message " + wanted);
+                    }
+                }
+            }
+            Journal.unlink(path);
+        }
+    }
 }
