@@ -7,7 +7,9 @@ import fcntl
 import os
 import pickle
 import struct
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,6 +27,7 @@ from flyring import (
     CorruptHeaderError,
     InvalidArgumentError,
     Journal,
+    JournalReader,
     JournalWriter,
     MessageTooLargeError,
     NoFreeSlotError,
@@ -34,6 +37,7 @@ from flyring import (
     TimedOutError,
     ViewAliveError,
     journal_path,
+    journal_writer,
     layout,
 )
 from flyring._core import crc32c
@@ -580,3 +584,64 @@ def test_stats(journal: Journal) -> None:
         stats = journal.stats()
         assert stats.consumers[0].behind == 1 and stats.unsynced_since == 0 and stats.newest == 20
     assert not journal.stats().writing and not journal.stats().consumers[0].live
+
+
+def in_another_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def assert_let_go(closed: Journal, journal: Journal) -> None:
+    assert closed.closed and closed._files.memory_is_closed
+    assert "flyring-journal-helper" not in [thread.name for thread in threading.enumerate()]
+    assert not journal.stats().writing and not journal.stats().helping
+    journal.writer(helper=False).close()
+
+
+@pytest.mark.parametrize("step", ["begin", "occupy", "Helper", "made"])
+def test_a_writer_whose_journal_is_closed_while_it_is_made_is_closed(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with made() as journal:
+        closed = Journal.open("j")
+
+        class Users(weakref.WeakSet[Any]):
+            def add(self, item: Any) -> None:
+                in_another_thread(closed.close)
+                super().add(item)
+
+        if step == "made":
+            closed._users = Users()
+        else:
+            real = getattr(journal_writer, step)
+
+            def close_first(*arguments: Any) -> Any:
+                in_another_thread(closed.close)
+                return real(*arguments)
+
+            monkeypatch.setattr(journal_writer, step, close_first)
+        with pytest.raises(ClosedError):
+            closed.writer()
+        monkeypatch.undo()
+        assert_let_go(closed, journal)
+
+
+def test_a_writer_that_is_made_while_its_journal_is_closed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = JournalReader.close
+    with made() as journal:
+        closed = Journal.open("j")
+        reader = closed.reader()
+        writers: list[JournalWriter] = []
+
+        def close(reader: JournalReader) -> None:
+            in_another_thread(lambda: writers.append(closed.writer()))
+            real(reader)
+
+        monkeypatch.setattr(JournalReader, "close", close)
+        closed.close()
+        monkeypatch.undo()
+        assert reader.closed and writers[0].closed
+        with pytest.raises(ClosedError):
+            writers[0].append(b"x")
+        assert_let_go(closed, journal)

@@ -266,7 +266,7 @@ def test_a_push_that_waits_while_its_journal_is_closed_appends_nothing() -> None
     with made() as journal, journal.writer(helper=False):
         other = Journal.open("j")
         push = Waits(lambda: other.push(b"x"))
-        until(lambda: other._pushes)
+        until(lambda: other._work)
         other.close()
         with pytest.raises(ClosedError):
             push.end()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import UUID
 
@@ -85,7 +87,7 @@ class Journal(Closing):
         self._schema_bytes, self._any_file_system, self._progress = schema, any_file_system, progress
         self._telling = 0  # the thread in which ``recovery_progress`` runs
         self._users: weakref.WeakSet[JournalWriter | JournalReader] = weakref.WeakSet()
-        self._pushes: set[object] = set()  # one object for each push that is at work
+        self._work: set[object] = set()  # one object for each thread that takes the writer's slot, or pushes
         self._closed = False
 
     # Making
@@ -273,9 +275,13 @@ class Journal(Closing):
             raise InvalidArgumentError("ahead", f"{ahead!r} must be 1 to 16")
         patience = check_timeout(timeout)
         self._check_writable()
-        writer = JournalWriter(self, name, patience, helper, ahead)
-        self._users.add(writer)
-        return writer
+        with self._at_work():
+            writer = JournalWriter(self, name, patience, helper, ahead)
+            self._users.add(writer)
+            if self._closed:  # meanwhile, by another thread
+                writer.close(sync=False)
+                self._check_open()
+            return writer
 
     def reader(
         self,
@@ -340,17 +346,23 @@ class Journal(Closing):
         self._check_writable()
         if any(isinstance(user, JournalWriter) and not user.closed for user in list(self._users)):
             raise BusyError(None, own_writer=True, what="journal")
-        push = object()
-        self._pushes.add(push)  # from here on a close in another thread leaves the files to this push
-        try:
-            self._check_open()
+        with self._at_work():
             writer = JournalWriter(self, None, patience, False, 1)
             try:
                 return writer._push(data, type)
             finally:
                 writer.close(sync=False)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """While a thread takes the writer's slot, or pushes: a close in another thread leaves the files to it."""
+        work = object()
+        self._work.add(work)
+        try:
+            self._check_open()
+            yield
         finally:
-            self._pushes.discard(push)
+            self._work.discard(work)
             self._close_files()
 
     def forget(self, name: str) -> None:
@@ -493,7 +505,8 @@ class Journal(Closing):
     def close(self) -> None:
         """Closes the journal and everything made from it. Closing twice does nothing. Raises ViewAliveError inside a
         handler or ``recovery_progress``, and IoError if a writer's last sync fails. A ``push`` of another thread that
-        has the slot already appends its message; one that still waits for the slot raises ClosedError."""
+        has the slot already appends its message; one that still waits for the slot raises ClosedError, and so does a
+        ``writer``."""
         if self._closed:
             return
         if self._telling == threading.get_ident():
@@ -507,6 +520,9 @@ class Journal(Closing):
                     raise
                 error = error or raised
         self._closed = True
+        for user in list(self._users):  # a writer that another thread has taken since
+            if isinstance(user, JournalWriter) and not user.closed:
+                user.close(sync=False)
         self._close_files()
         if error is not None:
             try:
@@ -523,8 +539,8 @@ class Journal(Closing):
                 self._telling = 0
 
     def _close_files(self) -> None:
-        """Closes the files of a closed journal, unless a push is at work: then the last push does it."""
-        if self._closed and not self._pushes:
+        """Closes the files of a closed journal, unless a thread is at work: then the last one does it."""
+        if self._closed and not self._work:
             self._files.memory.close()
             self._files.file.close()
 
