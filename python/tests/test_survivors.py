@@ -60,6 +60,7 @@ class At:
 
 def interrupted(operation: Callable[[], object], n: int) -> bool:
     """Runs an operation. Returns whether it was interrupted before its end."""
+    sys._getframe().f_trace_opcodes = True  # Python 3.12.1 traces instructions only if settrace finds this on a frame
     sys.settrace(At(n))
     try:
         operation()
