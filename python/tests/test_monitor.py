@@ -181,7 +181,9 @@ def test_a_lock_proves_life_and_a_reused_pid_does_not(channel: Channel, run: Cal
 
 def test_a_replaced_channel_is_opened_again(child: Callable[..., Child], run: Callable[..., Running]) -> None:
     monitor = run()
-    time.sleep(0.5)
+    while "c.ring" not in Path(f"/proc/{monitor.process.pid}/maps").read_text():  # it has not opened the channel
+        assert monitor.process.poll() is None
+        time.sleep(0.01)
     with Channel.replace("c", "broadcast", capacity=4096, counters=4):
         monitor.until_has("REPLACED c")
         beating(child)
