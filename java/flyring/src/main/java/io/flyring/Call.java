@@ -32,9 +32,8 @@ public final class Call {
     /** Of a stream: the credit of its request, and how many items were consumed since credit was last sent. */
     int credit;
     int consumed;
-    /** The sequences of the calls that were started before and after it; 0 if there is none. */
-    int before;
-    int behind;
+    Call before;
+    Call behind;
     Call nextOfBucket;
     /** Called for each item and for the end, inside the client's verbs. */
     Consumer<Call> listener;

@@ -5,14 +5,9 @@ package io.flyring;
 final class CallTable {
     private static final int FIRST_BUCKETS = 16;
 
-    /** The calls by sequence, each chained to the next one of its bucket. */
     private Call[] buckets = new Call[FIRST_BUCKETS];
-    /**
-     * The sequences of the first and the last call; 0 if there is none. The order is kept in numbers: to store a
-     * reference to a young object into an old one makes G1 execute a full fence, which waits for all stores before it.
-     */
-    private int first;
-    private int last;
+    private Call first;
+    private Call last;
     private int size;
     /** The sequence of the last call that was added. */
     private int sequence;
@@ -21,14 +16,8 @@ final class CallTable {
         return size;
     }
 
-    /** The call that was started first; null if none is outstanding. */
     Call first() {
-        return first == 0 ? null : find(first);
-    }
-
-    /** The call that was started after an outstanding one; null if there is none. */
-    Call behind(Call call) {
-        return call.behind == 0 ? null : find(call.behind);
+        return first;
     }
 
     /** The next sequence: neither 0 nor outstanding. It counts as used once its call is added. */
@@ -55,33 +44,28 @@ final class CallTable {
         sequence = call.sequence;
         call.outstanding = true;
         call.before = last;
-        call.behind = 0;
-        if (last != 0) {
-            find(last).behind = sequence;
+        call.behind = null;
+        if (last != null) {
+            last.behind = call;
         } else {
-            first = sequence;
+            first = call;
         }
-        last = sequence;
+        last = call;
         size++;
-        link(buckets, call);
+        link(call);
     }
 
-    private static void link(Call[] into, Call call) {
-        int bucket = call.sequence & into.length - 1;
-        call.nextOfBucket = into[bucket];
-        into[bucket] = call;
+    private void link(Call call) {
+        int bucket = call.sequence & buckets.length - 1;
+        call.nextOfBucket = buckets[bucket];
+        buckets[bucket] = call;
     }
 
     private void grow() {
-        Call[] wider = new Call[2 * buckets.length];
-        for (Call call : buckets) {
-            while (call != null) {
-                Call next = call.nextOfBucket;
-                link(wider, call);
-                call = next;
-            }
+        buckets = new Call[2 * buckets.length];
+        for (Call call = first; call != null; call = call.behind) {
+            link(call);
         }
-        buckets = wider;
     }
 
     void remove(Call call) {
@@ -95,17 +79,19 @@ final class CallTable {
             }
             one.nextOfBucket = call.nextOfBucket;
         }
-        if (call.before != 0) {
-            find(call.before).behind = call.behind;
+        if (call.before != null) {
+            call.before.behind = call.behind;
         } else {
             first = call.behind;
         }
-        if (call.behind != 0) {
-            find(call.behind).before = call.before;
+        if (call.behind != null) {
+            call.behind.before = call.before;
         } else {
             last = call.before;
         }
         call.nextOfBucket = null;
+        call.before = null;
+        call.behind = null;
         call.outstanding = false;
         size--;
     }

@@ -281,7 +281,7 @@ abstract class ClientCore {
         if (cancelsDue == 0 && streams == 0) {
             return;
         }
-        for (Call call = calls.first(); call != null; call = calls.behind(call)) {
+        for (Call call = calls.first(); call != null; call = call.behind) {
             if (call.cancelDue) {
                 if (!sent(call, Layout.REQUEST_OPERATION_CANCEL, 0)) {
                     return;
@@ -482,7 +482,7 @@ abstract class ClientCore {
             return;
         }
         nextDeadline = NEVER;
-        for (Call call = calls.first(); call != null; call = calls.behind(call)) {
+        for (Call call = calls.first(); call != null; call = call.behind) {
             if (call.done || call.deadline == 0) {
                 continue;
             }
@@ -516,7 +516,7 @@ abstract class ClientCore {
                 taken = gate; // outside of gate to claimed it counts as the gate (service.md 2)
             }
             for (Call call = calls.first(); call != null;) {
-                final Call behind = calls.behind(call);
+                final Call behind = call.behind;
                 if (!call.done) {
                     finish(call, null, serverGone(held || call.position < taken), true);
                 }
@@ -548,7 +548,7 @@ abstract class ClientCore {
     /** Ends all calls with an error; may run in another thread that closes the client. */
     private void endAll(Throwable error) {
         for (Call call = calls.first(); call != null;) {
-            final Call behind = calls.behind(call);
+            final Call behind = call.behind;
             if (!call.done) {
                 finish(call, null, error, true);
             }
