@@ -88,8 +88,7 @@ class HostileTest {
                 try (Subscriber other = channel.subscriber(0, 1, 3)) {
                     assertEquals(0, other.slot());
                 }
-                channel.publisher();
-                channel.publisher();
+                rings.keep(channel.publisher(), channel.publisher());
                 assertEquals(2, assertThrows(CorruptRingException.class, channel::publisher).ring());
             }
         }

@@ -117,12 +117,12 @@ class QueueTest {
             refused("slot", () -> channel.evict(0));
             refused("rings", () -> channel.lossySubscriber(2));
             assertArrayEquals(new int[] {0, 1}, channel.lossySubscriber().rings());
-            channel.publisher();
-            channel.publisher();
+            rings.keep(channel.publisher(), channel.publisher());
             assertEquals(2, assertThrows(NoFreeSlotException.class, channel::publisher).slots());
-            channel.worker();
-            channel.worker();
-            assertEquals(3, channel.worker().slot());
+            rings.keep(channel.worker(), channel.worker());
+            Worker last = channel.worker();
+            rings.keep(last);
+            assertEquals(3, last.slot());
             assertEquals(3, assertThrows(NoFreeSlotException.class, channel::worker).slots());
             assertThrows(NoFreeSlotException.class, () -> channel.worker("late", Duration.ofMillis(5)));
         }
@@ -452,7 +452,7 @@ class QueueTest {
             assertFalse(worker.ended());
             worker.take().done();
             assertTrue(worker.ended());
-            channel.publisher();
+            rings.keep(channel.publisher());
             assertFalse(worker.ended());
         }
     }

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 /** A private folder in memory for the channels of one test, and helpers for tests. */
 final class Rings implements BeforeEachCallback, AfterEachCallback {
     private Path folder;
+    private final List<Object> kept = new ArrayList<>();
 
     @Override
     public void beforeEach(ExtensionContext context) throws IOException {
@@ -26,7 +27,13 @@ final class Rings implements BeforeEachCallback, AfterEachCallback {
 
     @Override
     public void afterEach(ExtensionContext context) throws IOException {
+        kept.clear();
         Folders.remove(folder);
+    }
+
+    /** Keeps objects that own slots until the test ends: of one that nothing refers to, the slot is given back. */
+    void keep(Object... owners) {
+        kept.addAll(List.of(owners));
     }
 
     Path folder() {

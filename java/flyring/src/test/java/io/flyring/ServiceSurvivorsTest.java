@@ -544,7 +544,7 @@ class ServiceSurvivorsTest {
         Identity before = new Identity().bootId(UUID.fromString("11111111-1111-1111-1111-111111111111"));
         try (Channel channel = Channel.create(rings.path("c.ring"), least().identity(before))) {
             Client client = channel.client();
-            channel.server();
+            rings.keep(channel.server());
             client.start(bytes("old"));
         }
         try (Channel channel = Channel.open(rings.path("c.ring"))) {

@@ -293,10 +293,7 @@ class SlotsTest {
     void withAllSlotsOwnedATakeTriesEachMillisecondForTen() throws Exception {
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         try (Channel channel = create(ChannelOptions.broadcast())) {
-            channel.publisher();
-            channel.publisher();
-            channel.subscriber();
-            channel.subscriber();
+            rings.keep(channel.publisher(), channel.publisher(), channel.subscriber(), channel.subscriber());
             for (Executable take : List.<Executable>of(channel::publisher, channel::subscriber)) {
                 assertThrows(NoFreeSlotException.class, take);
                 int least = Integer.MAX_VALUE;
