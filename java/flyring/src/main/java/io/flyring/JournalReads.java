@@ -122,13 +122,13 @@ abstract class JournalReads implements AutoCloseable {
                 passed(false);
             }
         } finally {
+            busy = false; // with no call, which could overflow the stack
             finish();
         }
         return handed;
     }
 
     private void finish() {
-        busy = false;
         cursor.message.invalidate();
         passed(true);
     }
@@ -227,6 +227,7 @@ abstract class JournalReads implements AutoCloseable {
                 passed(action == Action.COMMIT);
             }
         } finally {
+            busy = false; // with no call, which could overflow the stack
             finish();
         }
         return handed;
@@ -305,6 +306,7 @@ abstract class JournalReads implements AutoCloseable {
         try {
             return cursor.next() ? cursor.message.copy() : null;
         } finally {
+            busy = false; // with no call, which could overflow the stack
             finish();
         }
     }
