@@ -89,7 +89,8 @@ SUBJECTS = {
 OWN = {
     "cpp": r"golden_service|span|versions|wait_time_out",
     "java": r"channel_metrics|fuzz\w*|jar|journal_writer|liveness|queue_kill|race|store_by_store\w*|memory\w*|"
-    r"payload_buffer\w*|no_flag|machine|nap|prefetch|room_rest|service_stream|stats_bean|typed_random|wait_end",
+    r"payload_buffer\w*|no_flag|machine|nap|prefetch|room_rest|service_stream|stats_bean|table_read|typed_random|"
+    r"wait_end",
     "python": r"sbe_\w+|cli(_\w+)?|demo|loops|metrics|monitor|peer(_\w+)?|queue_jobs|service_async|typing",
 }
 
