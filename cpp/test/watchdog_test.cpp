@@ -371,7 +371,8 @@ TEST_F(Watchdogs, a_callback_that_throws) {
 
 TEST_F(Watchdogs, a_forked_child) {
     Channel one = channel();
-    auto watchdog = std::make_unique<Watchdog>(one, Told().callback(), 20ms);
+    Told told;  // the watchdog's thread may call back at any time
+    auto watchdog = std::make_unique<Watchdog>(one, told.callback(), 20ms);
     auto canary = std::make_unique<Canary>(*watchdog, "parse", 1s);
     const std::size_t before = threads();
     const pid_t child = ::fork();
