@@ -142,6 +142,43 @@ TEST_F(JournalRead, a_missing_segment_is_damage) {
               "damaged");
 }
 
+TEST_F(JournalRead, the_first_check_of_the_oldest_segment_is_damaged) {
+    Journal journal = filled();
+    support::poke<std::uint8_t>(segment_file(0), layout::HEADER_LENGTH + 30, 0xff);
+    std::int64_t to = 0;
+    try {
+        journal.reader();
+        ADD_FAILURE();
+    } catch (const flyring::Damaged& error) {
+        EXPECT_EQ(error.from(), 0);
+        EXPECT_EQ(error.messages(), -1);
+        to = error.to();
+    }
+    JournalReader skipping = journal.reader(JournalStart::oldest(), false, true);
+    EXPECT_EQ(skipping.position(), to + 64);
+    const std::int64_t first = skipping.number();
+    EXPECT_GT(first, 0);
+    EXPECT_EQ(read_all(skipping) + first, 1000);
+}
+
+/// The helper has mapped it already: what is appended there would be lost.
+TEST_F(JournalRead, a_prepared_segment_that_is_removed_by_hand_is_made_again) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journal.writer();
+    for (std::int64_t segment = smallest; segment <= 3 * smallest; segment += smallest) {
+        while (control_word<std::int64_t>(layout::JOURNAL_CONTROL_READY) < segment + smallest) {
+            std::this_thread::sleep_for(1ms);
+        }
+        std::this_thread::sleep_for(20ms);  // it maps the segment by now, which no word shows
+        EXPECT_TRUE(std::filesystem::remove(segment_file(segment)));
+        while (writer.position() < segment + smallest / 2) append(writer, writer.number(), 1);
+        EXPECT_TRUE(std::filesystem::exists(segment_file(segment)));
+    }
+    EXPECT_EQ(writer.unprepared(), 3);
+    JournalReader reader = journal.reader();
+    EXPECT_EQ(read_all(reader), writer.number());
+}
+
 TEST_F(JournalRead, each_damaged_byte_of_a_segment_is_found) {
     Journal journal = filled(200);
     const std::vector<std::byte> whole = support::read_file(segment_file(0));

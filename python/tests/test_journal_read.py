@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -314,6 +315,38 @@ def test_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> Non
         assert reader.lost == error.value.messages and reader.number == 3000
         assert not set(gone) & set(numbers)
     writer.close(sync=False)  # a sync would miss the segment
+
+
+def test_the_first_check_of_the_oldest_segment_is_damaged(journal: Journal, writer: JournalWriter) -> None:
+    for payload in payloads(3000):
+        writer.append(payload)
+    there = Folder(journal.path)
+    there.flip(30)
+    with pytest.raises(DamagedError) as error:
+        journal.reader()
+    assert (error.value.from_, error.value.messages) == (0, -1)
+    with journal.reader(skip_damaged=True) as reader:
+        assert reader.position == error.value.to + 64
+        first, numbers = reader.number, []
+        while reader.poll(lambda message: numbers.append(message.number)):
+            pass
+        assert numbers == list(range(first, 3000)) and first > 0
+
+
+def test_a_prepared_segment_that_is_removed_by_hand_is_made_again(journal: Journal) -> None:
+    with journal.writer(ahead=1) as writer:
+        there, numbers = Folder(journal.path), []
+        for segment in (Z, 2 * Z, 3 * Z):
+            while segment not in writer._helper._mapped:
+                time.sleep(0.001)
+            there.segment(segment).unlink()
+            while writer.position < segment + Z // 2:
+                writer.append(bytes(300))
+            assert there.segment(segment).exists()
+        with journal.reader() as reader:
+            while reader.poll(lambda message: numbers.append(message.number)):
+                pass
+        assert numbers == list(range(len(numbers))) and reader.number == writer.number
 
 
 def test_last_segment_removed_by_hand(journal: Journal, writer: JournalWriter) -> None:

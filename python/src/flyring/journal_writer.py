@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 import time
 import weakref
 from typing import TYPE_CHECKING, Self
@@ -215,7 +216,7 @@ class JournalWriter(_core.JournalWriter, Closing):
         if files.unlinked:
             raise NoSuchChannelError(files.path)
         memory = self._helper.take_mapped(position) if self._helper is not None else None
-        if memory is not None:
+        if memory is not None and os.path.lexists(files.segment_path(position)):  # else it was removed by hand
             return memory
         if files.ready < position + files.size:
             self._unprepared += 1

@@ -100,6 +100,11 @@ inline bool is_ready(const JournalFile& file, std::int64_t position) noexcept {
     return ready >= position + file.header.size();
 }
 
+/// Whether a file has the name of the segment at `position`.
+inline bool has_segment(const JournalFile& file, std::int64_t position) {
+    return ::access(file.segment_path(position).c_str(), F_OK) == 0 || errno != ENOENT;
+}
+
 [[noreturn, gnu::cold]] inline void throw_no_space_for_segment(const JournalFile& file, const NoSpace& error) {
     throw NoSpace("there is no space for the next segment of journal " + file.path + ": it needs " +
                       std::to_string(error.needed()) + " bytes, free are " + std::to_string(error.free()) +

@@ -332,12 +332,15 @@ class JournalWriterCore final : public JournalMember {
 
     /// The segment at `position`, ready and mapped. Throws NoSpace, IoError.
     Mapping map_ready(std::int64_t position) {
-        if (!is_ready(file_, position)) {
+        const bool ready = is_ready(file_, position);
+        const bool removed = ready && !has_segment(file_, position);  // by hand; the helper may have it mapped
+        if (!ready || removed) {
             ++unprepared_;
             prepare_segment(file_, position);
         }
         JournalHandOver::Segment made = over_->take(position);
-        if (made.position == position) return std::move(made.mapping);
+        if (made.position == position && !removed) return std::move(made.mapping);
+        if (made.position == position) over_->retire(std::move(made.mapping));
         const Fd fd = open_to_write(file_, position);
         return map_segment(file_, fd, position, Access::write);
     }

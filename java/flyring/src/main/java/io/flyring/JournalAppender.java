@@ -298,7 +298,10 @@ final class JournalAppender {
     private JournalSegment readySegment(long base) {
         final JournalSegment prepared = handover.take(base);
         if (prepared != null) {
-            return prepared;
+            if (file.hasSegment(base)) {
+                return prepared;
+            }
+            handover.leave(prepared); // it was removed by hand
         }
         if (file.ready() >= base + segmentSize) {
             final JournalSegment segmentThere = JournalSegment.open(file, base, false);

@@ -315,6 +315,11 @@ final class JournalFile implements AutoCloseable {
         return -1;
     }
 
+    /** Whether a file has the name of the segment that begins at a position. */
+    boolean hasSegment(long base) {
+        return !Files.notExists(Path.of(segmentPath(base)));
+    }
+
     void unlinkSegment(long base) {
         unlink(segmentPath(base));
     }

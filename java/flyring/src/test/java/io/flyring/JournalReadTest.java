@@ -227,6 +227,40 @@ class JournalReadTest {
     }
 
     @Test
+    void theFirstCheckOfTheOldestSegmentIsDamaged() throws IOException {
+        append(300);
+        Journals.flip(Journals.segment(path(), 0), 4096 + 30);
+        DamagedException e = assertThrows(DamagedException.class, () -> journal.reader());
+        assertEquals(0, e.from());
+        assertEquals(-1, e.messages());
+        JournalReader skips = journal.reader(JournalStart.OLDEST, false, true);
+        assertEquals(e.to() + 64, skips.position());
+        assertTrue(skips.number() > 0);
+        assertEquals(range((int) skips.number(), 300), numbers(skips));
+    }
+
+    /** The helper has mapped it already: what is appended there would be lost. */
+    @Test
+    void aPreparedSegmentThatIsRemovedByHandIsMadeAgain() throws Exception {
+        writer.close();
+        try (JournalWriter helped = journal.writer()) {
+            for (long segment = Z; segment <= 3L * Z; segment += Z) {
+                while (Journals.word(path(), Layout.JOURNAL_CONTROL_READY) < segment + Z) {
+                    Thread.sleep(1);
+                }
+                Thread.sleep(20); // it maps the segment by now, which no word shows
+                Files.delete(Path.of(Journals.segment(path(), segment)));
+                while (helped.position() < segment + Z / 2) {
+                    Journals.append(helped, "x".repeat(300));
+                }
+                assertTrue(Files.exists(Path.of(Journals.segment(path(), segment))));
+            }
+            assertEquals(3, helped.unprepared());
+            assertEquals(helped.number(), Journals.texts(journal.reader()).size());
+        }
+    }
+
+    @Test
     void damageBehindTheLastCheckOfASkippingReaderWaits() throws IOException {
         append(3);
         Journals.write(Journals.segment(path(), 0), 4096 + positions.get(1), new byte[8]);
