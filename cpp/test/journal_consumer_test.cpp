@@ -126,6 +126,72 @@ TEST_F(JournalConsumers, a_gate_in_a_segment_that_is_gone_is_damaged) {
     }
 }
 
+/// Behind the next right check, and the pair tells how many messages are lost.
+TEST_F(JournalConsumers, a_gate_in_what_is_damaged_can_be_skipped) {
+    for (const bool whole_segment : {true, false}) {
+        Journal journal = Journal::create("j", options());
+        JournalWriter writer = journals::writer(journal);
+        append(writer, 0, 1000);
+        writer.sync();
+        std::int64_t gate = 0;
+        std::int64_t number = 0;
+        {
+            JournalConsumer consumer = journal.consumer("c");
+            while (consumer.position() < 2 * smallest + 320) consumer.pop();
+            gate = consumer.position();
+            number = consumer.number();
+        }
+        if (whole_segment) {
+            std::filesystem::remove(segment_file(2 * smallest));
+        } else {
+            // In front of the gate: no walk leads there.
+            support::poke<std::int64_t>(segment_file(2 * smallest), offset_in_segment(2 * smallest + 64), -1);
+        }
+        std::int64_t to = 0;
+        std::int64_t gone = 0;
+        try {
+            journal.consumer("c");
+            ADD_FAILURE();
+        } catch (const flyring::Damaged& error) {
+            EXPECT_EQ(error.from(), gate);
+            to = error.to();
+            gone = error.messages();
+        }
+        EXPECT_GT(to, gate);
+        EXPECT_LE(to, 3 * smallest);
+        {
+            JournalConsumer consumer = journal.consumer("c", JournalStart::oldest(), true);
+            EXPECT_EQ(consumer.position(), to + 64);
+            EXPECT_GT(gone, 0);
+            EXPECT_EQ(consumer.lost(), gone);
+            EXPECT_EQ(consumer.number() - number, gone);
+            EXPECT_EQ(journal.stats().consumers[0].lost, gone);
+            const std::int64_t size = consumer.size();
+            std::int64_t read = 0;
+            while (consumer.take()) ++read;
+            EXPECT_EQ(read, size);
+        }
+        JournalConsumer again = journal.consumer("c");
+        EXPECT_EQ(again.lost(), gone);
+        EXPECT_EQ(again.size(), 0);
+        try {
+            journal.reader(JournalStart::position(gate));
+            ADD_FAILURE();
+        } catch (const flyring::Damaged& error) {
+            EXPECT_EQ(error.from(), gate);
+            EXPECT_EQ(error.to(), to);
+            EXPECT_EQ(error.messages(), -1);
+        }
+        const JournalReader reader = journal.reader(JournalStart::position(gate), false, true);
+        EXPECT_EQ(reader.position(), to + 64);
+        EXPECT_EQ(reader.lost(), 0);
+        again.close();
+        writer.close();
+        journal.close();
+        Journal::unlink("j");
+    }
+}
+
 TEST_F(JournalConsumers, pop_peek_and_size_make_a_deque) {
     Journal journal = Journal::create("j", options());
     JournalConsumer consumer = journal.consumer("c");

@@ -49,6 +49,14 @@ def slot(journal: Journal, number: int = 0) -> bytes:
         return file.read(256)
 
 
+def rest(consumer: JournalConsumer) -> int:
+    """How many messages it still gets."""
+    count = 0
+    while consumer.pop() is not None:
+        count += 1
+    return count
+
+
 def proven(journal: Journal) -> tuple[int, int, int]:
     """The gate, and count and lost of the pair that proves it."""
     data = slot(journal)
@@ -340,8 +348,46 @@ def test_a_gate_in_a_segment_that_is_gone_is_damaged(journal: Journal, gate: int
     journal.consumer("c").close()
     (Folder(journal.path).path / f"{2 * Z:019d}.seg").unlink()
     Folder(journal.path).store(1024 + layout.JOURNAL_CONSUMER_GATE, gate)
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedError) as error:
         journal.consumer("c")
+    found = error.value
+    assert (found.from_, found.to, found.messages) == (gate, 3 * Z, -1)  # no pair proves this gate
+    with journal.consumer("c", skip_damaged=True) as consumer:
+        assert (consumer.position, consumer.lost) == (3 * Z + 64, 0)
+        size = consumer.size
+        assert rest(consumer) == size > 0
+
+
+@pytest.mark.parametrize("what", ["segment", "span"])
+def test_a_gate_in_what_is_damaged_can_be_skipped(journal: Journal, what: str) -> None:
+    with journal.writer(helper=False) as writer:
+        writer.append_many(payloads(1000))
+    there = Folder(journal.path)
+    with journal.consumer("c") as consumer:
+        while consumer.position < 2 * Z + 320:
+            consumer.pop()
+        gate, number = consumer.position, consumer.number
+    if what == "segment":
+        there.segment(2 * Z).unlink()
+    else:
+        there.write(2 * Z + 64, b"\xff" * 8)  # in front of the gate: no walk leads there
+    with pytest.raises(DamagedError) as error:
+        journal.consumer("c")
+    found = error.value
+    assert found.from_ == gate < found.to <= 3 * Z
+    with journal.consumer("c", skip_damaged=True) as consumer:
+        assert consumer.position == found.to + 64
+        assert found.messages == consumer.lost == consumer.number - number > 0
+        assert journal.stats().consumers[0].lost == consumer.lost
+        size = consumer.size
+        assert rest(consumer) == size == 2000 - found.messages - number
+    with journal.consumer("c") as consumer:
+        assert (consumer.lost, consumer.size) == (found.messages, 0)
+    with pytest.raises(DamagedError) as error:
+        journal.reader(JournalStart.at_position(gate))
+    assert (error.value.from_, error.value.to, error.value.messages) == (gate, found.to, -1)
+    with journal.reader(JournalStart.at_position(gate), skip_damaged=True) as reader:
+        assert (reader.position, reader.lost) == (found.to + 64, 0)
 
 
 def test_what_the_errors_of_a_name_say(journal: Journal) -> None:

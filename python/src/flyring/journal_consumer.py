@@ -12,6 +12,7 @@ from ._core import File, JournalWalk, register_waker
 from .errors import (
     BusyError,
     CorruptJournalError,
+    DamagedError,
     InvalidArgumentError,
     NeedsRecoveryError,
     NoSuchChannelError,
@@ -28,7 +29,7 @@ from .journal_gate import (
     try_lock,
 )
 from .journal_reader import JournalReader
-from .journal_seek import JournalStart, Place, Start, end_place, find_place, oldest
+from .journal_seek import JournalStart, Place, Start, behind_damage, end_place, find_place, oldest
 from .slots import PATIENCE, RETRY, change_slot
 from .system import control_lock, failed, new_lock
 from .wait import Wait
@@ -63,7 +64,7 @@ class JournalConsumer(JournalReader):
             register_waker()  # before the slot says that this process wakes sleepers
         lock = new_lock(files.file, files.path)
         try:
-            slot, epoch, place, lost = take_consumer(journal, lock, name, start)
+            slot, epoch, place, lost = take_consumer(journal, lock, name, start, skip_damaged)
             at = files.header.consumer(slot)
             self = super().__new__(cls, journal, False, skip_damaged, wait, lock, at, epoch, lost)
         except BaseException:
@@ -128,9 +129,9 @@ class JournalConsumer(JournalReader):
             self.close()
 
 
-def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tuple[int, int, Place, int]:
+def take_consumer(journal: Journal, lock: File, name: str, start: Start, skip: bool) -> tuple[int, int, Place, int]:
     """Takes the slot of a name, or the first free one. Returns the slot, its epoch, where the consumer goes on, and
-    what it has lost.
+    what it has lost. ``skip``: goes on behind what is damaged.
 
     NoFreeSlotError, NeedsRecoveryError, CorruptJournalError, InvalidArgumentError (start), IoError.
     """
@@ -151,12 +152,12 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tupl
             for slot in slots if not walks else ():
                 if try_lock(lock, files, slot):
                     try:
-                        return take_slot(files, slot, name, begin, known is not None)
+                        return take_slot(files, slot, name, begin, known is not None, skip)
                     except BaseException:
                         lock.unlock(lock_of(files, slot))
                         raise
         if walks:  # without the lock: the walk may be long, and trims, other consumers and recoveries wait for the lock
-            begin = place_of(files, JournalWalk(files.size), start, files.published)
+            begin = place_of(files, start, files.published, skip)
             give_up = time.monotonic() + PATIENCE
             continue
         if time.monotonic() >= give_up:
@@ -164,31 +165,39 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start) -> tupl
         time.sleep(RETRY)
 
 
-def place_of(files: JournalFiles, walk: JournalWalk, start: Start, limit: int) -> Place:
-    return find_place(files, start, walk, limit, lambda: end_place(files, walk, limit))
+def place_of(files: JournalFiles, start: Start, limit: int, skip: bool, before: int = -1) -> Place:
+    """Where a start lies. Behind what is damaged, if it is to ``skip``; ``before``: see behind_damage."""
+    walk = JournalWalk(files.size)
+    try:
+        return find_place(files, start, walk, limit, lambda: end_place(files, walk, limit))
+    except DamagedError as damage:
+        return behind_damage(files, damage, limit, before, skip)
 
 
-def join_place(files: JournalFiles, walk: JournalWalk, begin: Place | None) -> Place:
+def join_place(files: JournalFiles, begin: Place | None, skip: bool) -> Place:
     """Where a new name begins. The caller has the control lock, so that no trim passes it. ``begin``: where it was to
     begin before the lock was taken; None: at the oldest message."""
     if begin is not None and begin.position >= files.trimmed:
         return begin
-    place = oldest(files, walk)
+    try:
+        place = oldest(files, JournalWalk(files.size))
+    except DamagedError as damage:
+        place = behind_damage(files, damage, files.published, -1, skip)
     return place if begin is None else replace(place, lost=begin.lost + max(0, place.number - begin.number))
 
 
 def take_slot(
-    files: JournalFiles, slot: int, name: str, begin: Place | None, known: bool
+    files: JournalFiles, slot: int, name: str, begin: Place | None, known: bool, skip: bool
 ) -> tuple[int, int, Place, int]:
     """The caller has the control lock and the slot's lock. ``begin``: see join_place."""
-    walk, at = JournalWalk(files.size), files.header.consumer(slot)
+    at = files.header.consumer(slot)
     if known:
         gate = read_gate(files, slot)
         if not is_position(files, gate.position):
             raise CorruptJournalError(files.path, gate.position, f"the gate of {name!r} cannot be there")
         limit = max(files.published, gate.position)  # up to the gate records are committed: see is_position
         try:
-            place = place_of(files, walk, JournalStart.at_position(gate.position), limit)
+            place = place_of(files, JournalStart.at_position(gate.position), limit, skip, gate.count)
         except InvalidArgumentError:
             reason = f"the gate of {name!r} lies within a record"
             raise CorruptJournalError(files.path, gate.position, reason) from None
@@ -199,7 +208,7 @@ def take_slot(
         if place.position != gate.position or gate.count != place.number:
             store_gate(files, slot, place.position, place.number, lost)
     else:
-        place = join_place(files, walk, begin)
+        place = join_place(files, begin, skip)
         lost = place.lost
         epoch = change_slot(files, at, name.encode("ascii"), None)
         store_gate(files, slot, place.position, place.number, lost)

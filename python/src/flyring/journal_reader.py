@@ -14,6 +14,7 @@ from .journal_seek import (
     JournalStart,
     Place,
     Start,
+    behind_damage,
     cut_over,
     end_place,
     find_place,
@@ -100,9 +101,14 @@ class JournalReader(_core.JournalReader, AsyncReader):
         if self._foreign:
             return self._find_proven(start)
         limit = self._limit()
-        return find_place(
-            files, start, JournalWalk(files.size), limit, lambda: end_place(files, JournalWalk(files.size), limit)
-        )
+        try:
+            return find_place(
+                files, start, JournalWalk(files.size), limit, lambda: end_place(files, JournalWalk(files.size), limit)
+            )
+        except DamagedError as damage:
+            if not self._skip:
+                raise
+            return behind_damage(files, damage, limit)
 
     def _find_proven(self, start: Start) -> Place:
         """The same in another boot, where nothing counts but what is proven. What lies behind that waits for the
@@ -289,7 +295,10 @@ class JournalReader(_core.JournalReader, AsyncReader):
         was not found."""
         files = self._files
         while self.position < files.trimmed:
-            place = oldest(files, JournalWalk(files.size))
+            try:
+                place = oldest(files, JournalWalk(files.size))
+            except DamagedError as damage:
+                place = behind_damage(files, damage, self._limit(), self.number, self._skip)
             if place.position >= self.position:
                 lost = place.number - self.number
                 self._go_to(place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -116,8 +117,7 @@ def seek_in_segment(
                 if at < 0:
                     return None
                 if kind == SEEK_POSITION and value < at:
-                    many = walk.check_count - walk.start_count if walk.start > segment else -1
-                    raise DamagedError(files.path, walk.start, at, many)
+                    raise DamagedError(files.path, value, at, -1)
                 walk.begin(at, walk.check_count, walk.check_time, True)
                 walk.scan(at + UNIT)
                 found = RIGHT
@@ -151,14 +151,16 @@ def find_place(files: JournalFiles, start: Start, walk: JournalWalk, limit: int,
 
 
 def oldest(files: JournalFiles, walk: JournalWalk) -> Place:
-    """At ``trimmed``, which may move meanwhile."""
+    """At ``trimmed``, which may move meanwhile. CorruptJournalError, DamagedError."""
     while True:
         trimmed = files.trimmed
-        place = place_at_segment(files, trimmed, walk) if trimmed % files.size == 0 and trimmed >= 0 else None
+        if trimmed % files.size or trimmed < 0:
+            raise CorruptJournalError(files.path, trimmed, f"trimmed is no multiple of {files.size}")
+        place = place_at_segment(files, trimmed, walk)
         if place is not None:
             return place
         if files.trimmed == trimmed:
-            raise CorruptJournalError(files.path, trimmed, "trimmed is there, but no check")
+            raise damaged_at(files, walk, trimmed, files.published)
 
 
 def at_position(files: JournalFiles, walk: JournalWalk, position: int, limit: int, end: Callable[[], Place]) -> Place:
@@ -169,15 +171,18 @@ def at_position(files: JournalFiles, walk: JournalWalk, position: int, limit: in
     segment = highest_whole(files, files.segment_of(position))
     place = None
     if segment >= 0:
-        at = position if position < segment + files.size else EVERYTHING - UNIT + 1  # a cut may lead over it
-        place = seek_in_segment(files, walk, segment, SEEK_POSITION, at, limit)
+        if position < segment + files.size:
+            place = seek_in_segment(files, walk, segment, SEEK_POSITION, position, limit)
+        else:  # a cut may lead over it
+            with suppress(DamagedError):
+                place = seek_in_segment(files, walk, segment, SEEK_POSITION, EVERYTHING - UNIT + 1, limit)
     if place is not None and (place.position == position or place.cuts):
         return place
     if position < files.trimmed:
         return oldest(files, walk)
     if position == limit:
         return end()
-    raise DamagedError(files.path, position, position, -1)
+    raise damaged_at(files, walk, position, limit)
 
 
 def at_number_or_time(
@@ -266,6 +271,29 @@ def start_at(files: JournalFiles, walk: JournalWalk, position: int) -> bool:
         return False
     walk.begin(position + UNIT, walk.check_count, walk.check_time)
     return True
+
+
+def damaged_at(files: JournalFiles, walk: JournalWalk, position: int, limit: int) -> DamagedError:
+    """No walk leads to this position. IoError."""
+    try:
+        found = next_check(files, walk, position, limit)
+    except OSError as error:
+        raise failed("read", error, files.path) from error
+    return DamagedError(files.path, position, max(position, limit) if found is None else found[0], -1)
+
+
+def behind_damage(files: JournalFiles, damage: DamagedError, limit: int, before: int = -1, skip: bool = True) -> Place:
+    """Where reading goes on behind what is damaged. ``before``: how many messages lie before it; -1: not known. Without
+    ``skip``, and without a right check behind it, it is DamagedError. IoError."""
+    try:
+        found = next_check(files, JournalWalk(files.size), damage.from_, limit)
+    except OSError as error:
+        raise failed("read", error, files.path) from error
+    gone = -1 if found is None or before < 0 else max(0, found[1] - before)
+    if found is None or not skip:
+        raise DamagedError(files.path, damage.from_, damage.to, gone) from None
+    position, count = found
+    return Place(position + UNIT, count, position + UNIT, count, lost=max(0, gone))
 
 
 def next_check(files: JournalFiles, walk: JournalWalk, position: int, limit: int) -> tuple[int, int] | None:

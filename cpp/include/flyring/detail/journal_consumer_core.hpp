@@ -207,12 +207,14 @@ class JournalConsumerCore final : public JournalReaderCore {
             if (pair) at.lost = std::max<std::int64_t>(at.number - pair->count, 0);
         } else {
             try {
-                at = JournalSeek(file_, false, skip()).gate(gate);
+                at = JournalSeek(file_, false, false).gate(gate);
             } catch (const InvalidArgument&) {
                 file_.corrupt(gate, "the gate of consumer '" + name_ + "' lies within a record");
             } catch (const Damaged&) {
-                if (gate <= published) throw;
-                file_.corrupt(gate, "the gate of consumer '" + name_ + "' lies where no record is");
+                if (gate > published) {
+                    file_.corrupt(gate, "the gate of consumer '" + name_ + "' lies where no record is");
+                }
+                at = behind_damage(gate, published, pair);
             }
         }
         at.lost = wrapping_add(at.lost, pair ? pair->lost : words().most_lost());
@@ -223,6 +225,14 @@ class JournalConsumerCore final : public JournalReaderCore {
         store_due_ = cursor_ + gate_every;
         store_gate();
         file_.sync_control();
+    }
+
+    /// Where a consumer goes on whose gate lies in what is damaged or missing: behind the next check that is right.
+    JournalCursor behind_damage(std::int64_t gate, std::int64_t published, const std::optional<JournalPair>& pair) {
+        const std::optional<JournalPlace> place = find_right_check(file_, gate, published);
+        const std::int64_t gone = place && pair ? std::max<std::int64_t>(place->count - pair->count, 0) : -1;
+        if (!place || !skip()) throw Damaged(file_.path, gate, place ? place->position : published, gone);
+        return {place->next, place->count, place->next, place->count, std::max<std::int64_t>(gone, 0)};
     }
 
     std::string name_;

@@ -91,8 +91,8 @@ class JournalSeek {
             if (beginning(file_) == trimmed) {
                 reader_.close();
                 const auto place = find_right_check(file_, trimmed, end_of_bytes());
-                if (!skip_ || !place) throw_damaged(trimmed, 0, place);
-                return behind(place->next, place->count, place->count);
+                if (!skip_ || !place) throw_damaged(trimmed, place);
+                return behind(place->next, place->count, 0);
             }
         }
         file_.corrupt(beginning(file_), "trimmed keeps changing");
@@ -243,11 +243,7 @@ class JournalSeek {
             }
             if (is_unproven(at.span)) return behind(at.span, at.span_count, at.lost);
             const auto place = find_right_check(file_, std::max(records_end, at.span), end_of_bytes());
-            if (!place) throw_damaged(at.span, at.span_count, place);
-            if (place->next > wanted) {
-                if (!skip_) throw_damaged(known ? at.span : wanted, known ? at.span_count : place->count, place);
-                if (known) at.lost += std::max<std::int64_t>(place->count - at.span_count, 0);
-            }
+            if (!place || (place->next > wanted && !skip_)) throw_damaged(wanted, place);
             // Otherwise what is damaged lies in front of the wanted place, and is not needed.
             at = behind(place->next, place->count, at.lost);
             known = true;
@@ -282,9 +278,9 @@ class JournalSeek {
         return false;
     }
 
-    [[noreturn]] void throw_damaged(std::int64_t from, std::int64_t number, const std::optional<JournalPlace>& place) {
-        if (place) throw Damaged(file_.path, from, place->position, place->count - number);
-        throw Damaged(file_.path, from, limit(), -1);
+    /// How many messages lie between is not known: what lies before `from` was not read.
+    [[noreturn]] void throw_damaged(std::int64_t from, const std::optional<JournalPlace>& place) {
+        throw Damaged(file_.path, from, place ? place->position : std::max(from, limit()), -1);
     }
 
     const JournalFile& file_;

@@ -157,11 +157,23 @@ final class JournalCursor implements AutoCloseable {
                 return;
             }
             if (i > 0 && file.published() == published && position >= file.trimmed()) {
-                break; // no writer, trim or recovery is at work: the segment was removed by hand
+                break; // no writer, trim or recovery is at work
             }
             Pause.nanos(1000);
         }
-        throw damagedAt(position, "the segment is missing");
+        passDamage(position, before, "no walk leads there");
+    }
+
+    /** Goes behind the next check that is right, if this reader skips what is damaged; else it is DamagedException. */
+    private void passDamage(long position, long before, String reason) {
+        final JournalSeek.Place right = seek.rightCheck(position, limit());
+        final long gone = right == null || before < 0 ? -1 : Math.max(0, right.number() - before);
+        if (right == null || !skips) {
+            throw new DamagedException(position, right == null ? Math.max(position, limit())
+                : right.position() - JournalRecord.CHECK, gone, reason, file.path);
+        }
+        lost += Math.max(0, gone);
+        arrive(right);
     }
 
     private void arrive(JournalSeek.Place place) {
@@ -178,7 +190,8 @@ final class JournalCursor implements AutoCloseable {
             final long trimmed = file.trimmed();
             if (JournalSegment.readFirst(file, trimmed, walk.record)) {
                 if (!isFirst(trimmed)) {
-                    throw file.corrupt(trimmed, "trimmed leads to no check");
+                    passDamage(trimmed, before, "a segment begins with no right check");
+                    return;
                 }
                 if (before >= 0) {
                     lost += Math.max(0, walk.record.count() - before);
@@ -188,10 +201,12 @@ final class JournalCursor implements AutoCloseable {
             }
             if (trimmed == file.trimmed()) {
                 file.checkLinked();
-                throw damagedAt(trimmed, "the segment is missing");
+                passDamage(trimmed, before, "the segment is missing");
+                return;
             }
         }
-        throw damagedAt(cursor, "segments are removed again and again");
+        throw new DamagedException(cursor, Math.max(cursor, limit()), -1, "segments are removed again and again",
+            file.path);
     }
 
     private boolean isFirst(long base) {
@@ -487,10 +502,6 @@ final class JournalCursor implements AutoCloseable {
         lost += Math.max(0, right.number() - number);
         arrive(right);
         return true;
-    }
-
-    private DamagedException damagedAt(long position, String reason) {
-        return new DamagedException(position, Math.max(position, limit()), -1, reason, file.path);
     }
 
     @Override

@@ -77,8 +77,13 @@ final class JournalSeek {
         while (!readRecord(trimmed) || !record.isCheck(trimmed) && !record.isCut(trimmed, segmentSize)) {
             final long before = trimmed;
             trimmed = file.trimmed();
-            if (trimmed == before) {
-                throw file.corrupt(trimmed, "trimmed leads to no check");
+            if (trimmed == before) { // its first check is damaged
+                final Place right = rightCheck(trimmed, limit());
+                if (right != null) {
+                    return right;
+                }
+                throw new DamagedException(trimmed, Math.max(trimmed, limit()), -1,
+                    "a segment begins with no right check", file.path);
             }
         }
         return atSegment(trimmed, record.count(), 0);
@@ -112,7 +117,8 @@ final class JournalSeek {
     }
 
     /**
-     * Where reading goes on from a position; null if its segment is missing, and no cut leads over it.
+     * Where reading goes on from a position; null if no walk leads there: its segment, or a span before it, is damaged
+     * or missing, and no cut leads over it.
      *
      * @param strict whether a position that is none is an error of the caller's; else of the file.
      */
@@ -136,7 +142,10 @@ final class JournalSeek {
         while (place == null || place.position < position) { // something is damaged on the way
             from = place == null ? from : Math.max(from, place.position);
             final Place right = rightCheck(from, position);
-            if (right == null) {
+            if (right == null && file.isOfBoot()) {
+                return null;
+            }
+            if (right == null) { // what lies there waits for the recovery
                 return place == null ? new Place(position, 0, from, 0, 0)
                     : new Place(position, place.number, place.spanStart, place.spanNumber, place.cuts);
             }

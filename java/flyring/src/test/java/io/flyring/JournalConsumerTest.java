@@ -15,6 +15,8 @@ import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Consumers of a journal: names, gates and pairs, the deque, what trim takes from them, forget. */
 class JournalConsumerTest {
@@ -342,6 +344,53 @@ class JournalConsumerTest {
                 ChannelFile.faults = null;
             }
             assertTrue(reads[0] < 20, "reads: " + reads[0]);
+        }
+    }
+
+    /** Behind the next right check, and the pair tells how many messages are lost. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aGateInWhatIsDamagedCanBeSkipped(boolean wholeSegment) throws IOException {
+        Journals.fill(writer, 4 * Z, 1000);
+        writer.sync();
+        final long gate;
+        final long number;
+        try (JournalConsumer consumer = journal.consumer("c")) {
+            while (consumer.position() < 2 * Z + 2000) {
+                consumer.pop();
+            }
+            gate = consumer.position();
+            number = consumer.number();
+        }
+        if (wholeSegment) {
+            Files.delete(Path.of(Journals.segment(path(), 2 * Z)));
+        } else { // in front of the gate: no walk leads there
+            Journals.write(Journals.segment(path(), 2 * Z), 4096 + 64, new byte[] {-1, -1, -1, -1, -1, -1, -1, -1});
+        }
+        final DamagedException e = assertThrows(DamagedException.class, () -> journal.consumer("c"));
+        assertEquals(gate, e.from());
+        assertTrue(e.to() > gate && e.to() <= 3 * Z, e.getMessage());
+        try (JournalConsumer consumer = journal.consumer("c", JournalStart.OLDEST, true)) {
+            assertEquals(e.to() + 64, consumer.position());
+            assertTrue(e.messages() > 0);
+            assertEquals(e.messages(), consumer.lost());
+            assertEquals(e.messages(), consumer.number() - number);
+            final long size = consumer.size();
+            assertEquals(size, Journals.texts(consumer).size());
+        }
+        assertEquals(e.messages(), journal.stats().consumers().get(0).lost());
+        try (JournalConsumer consumer = journal.consumer("c")) {
+            assertEquals(e.messages(), consumer.lost());
+            assertEquals(0, consumer.size());
+        }
+        final DamagedException other = assertThrows(DamagedException.class,
+            () -> journal.reader(JournalStart.position(gate)));
+        assertEquals(gate, other.from());
+        assertEquals(e.to(), other.to());
+        assertEquals(-1, other.messages());
+        try (JournalReader reader = journal.reader(JournalStart.position(gate), false, true)) {
+            assertEquals(e.to() + 64, reader.position());
+            assertEquals(0, reader.lost());
         }
     }
 
