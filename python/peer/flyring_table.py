@@ -373,10 +373,10 @@ class Reader:
         self.entries[k] = entry
         version = entry.version
         value = entry.get()
-        # They are of two reads: the version is that of the value only if it is still the same.
+        # They are of two reads: the version is that of the value only if it is still the same, and is not 0 (absent).
         if value is None:
             self.none(k)
-        elif entry.version == version:
+        elif version != 0 and entry.version == version:
             self.check(k, (value, version))
         else:
             self.in_place(k, value)

@@ -174,10 +174,10 @@ final class GetMany {
         int length = entries[k].get(buffer, 0);
         byte[] value = new byte[Math.max(0, length)];
         buffer.getBytes(0, value);
-        // They are of two reads: the version is that of the value only if it is still the same.
+        // They are of two reads: the version is that of the value only if it is still the same, and is not 0 (absent).
         if (length < 0) {
             none(k);
-        } else if (entries[k].version() == version) {
+        } else if (version != 0 && entries[k].version() == version) {
             check(k, value, version);
         } else {
             inPlace(k, value);
