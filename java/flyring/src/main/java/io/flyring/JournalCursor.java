@@ -89,6 +89,11 @@ final class JournalCursor implements AutoCloseable {
         return file.synced() + JournalRecord.CHECK;
     }
 
+    /** Up to where there must be records: in another boot, {@code published} does not count. */
+    private long known() {
+        return file.isOfBoot() ? limit() : file.synced() + JournalRecord.CHECK;
+    }
+
     /** Whether a poll would find something: for waits. */
     boolean isReady() {
         if (tail && cursor < runEnd) {
@@ -166,10 +171,11 @@ final class JournalCursor implements AutoCloseable {
 
     /** Goes behind the next check that is right, if this reader skips what is damaged; else it is DamagedException. */
     private void passDamage(long position, long before, String reason) {
-        final JournalSeek.Place right = seek.rightCheck(position, limit());
+        final long known = known();
+        final JournalSeek.Place right = seek.rightCheck(position, known);
         final long gone = right == null || before < 0 ? -1 : Math.max(0, right.number() - before);
         if (right == null || !skips) {
-            throw new DamagedException(position, right == null ? Math.max(position, limit())
+            throw new DamagedException(position, right == null ? Math.max(position, known)
                 : right.position() - JournalRecord.CHECK, gone, reason, file.path);
         }
         lost += Math.max(0, gone);
@@ -485,7 +491,7 @@ final class JournalCursor implements AutoCloseable {
             arrive(behind);
             return true;
         }
-        final long known = file.isOfBoot() ? limit() : file.synced() + JournalRecord.CHECK;
+        final long known = known();
         JournalSeek.Place right = seek.rightCheck(Math.max(spanStart, file.segmentOf(cursor)), known);
         while (right != null && right.position() <= cursor) { // it proves only what lies before the cursor
             right = seek.rightCheck(right.position(), known);
