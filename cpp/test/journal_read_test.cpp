@@ -161,6 +161,25 @@ TEST_F(JournalRead, the_first_check_of_the_oldest_segment_is_damaged) {
     EXPECT_EQ(read_all(skipping) + first, 1000);
 }
 
+/// An error of a walk to the end names the place where the damage begins, one of a walk to a position that position.
+TEST_F(JournalRead, damage_up_to_the_end_is_named_from_where_it_begins) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    append(writer, 0, 3);  // behind the last check
+    const std::int64_t end = writer.position();
+    support::poke<std::int64_t>(segment_file(0), offset_in_segment(64), -1);
+    for (const JournalStart& start : {JournalStart::newest(), JournalStart::number(2), JournalStart::position(end)}) {
+        try {
+            journal.reader(start);
+            ADD_FAILURE();
+        } catch (const flyring::Damaged& error) {
+            EXPECT_EQ(error.from(), start.kind() == JournalStart::Kind::position ? end : 64);
+            EXPECT_EQ(error.to(), end);
+            EXPECT_EQ(error.messages(), -1);
+        }
+    }
+}
+
 /// The helper has mapped it already: what is appended there would be lost.
 TEST_F(JournalRead, a_prepared_segment_that_is_removed_by_hand_is_made_again) {
     Journal journal = Journal::create("j", options());

@@ -86,7 +86,9 @@ class Journal {
                          bool skip_damaged = false) const {
         return JournalReader(std::make_unique<detail::JournalPlainReader>(state_, start, durable, skip_damaged));
     }
-    /// Takes the consumer of this name, which goes on where it stopped. `start` counts only if the name is new.
+    /// Takes the consumer of this name, which goes on where it stopped. `start` counts only if the name is new. Throws
+    /// NoFreeSlot if a process has the name, or all names are taken; Damaged if what lies before its place is damaged
+    /// or missing, unless it skips that.
     JournalConsumer consumer(const std::string& name, const JournalStart& start = JournalStart::oldest(),
                              bool skip_damaged = false) {
         return JournalConsumer(std::make_unique<detail::JournalConsumerCore>(state_, name, start, skip_damaged));

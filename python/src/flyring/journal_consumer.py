@@ -133,7 +133,7 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start, skip: b
     """Takes the slot of a name, or the first free one. Returns the slot, its epoch, where the consumer goes on, and
     what it has lost. ``skip``: goes on behind what is damaged.
 
-    NoFreeSlotError, NeedsRecoveryError, CorruptJournalError, InvalidArgumentError (start), IoError.
+    NoFreeSlotError, NeedsRecoveryError, CorruptJournalError, DamagedError, InvalidArgumentError (start), IoError.
     """
     files = journal._files
     give_up = time.monotonic() + PATIENCE

@@ -98,10 +98,10 @@ class JournalReader(_core.JournalReader, AsyncReader):
 
     def _find(self, start: Start) -> Place:
         files = self._files
-        if self._foreign:
-            return self._find_proven(start)
-        limit = self._limit()
+        limit = files.synced + UNIT if self._foreign else self._limit()
         try:
+            if self._foreign:
+                return self._find_proven(start)
             return find_place(
                 files, start, JournalWalk(files.size), limit, lambda: end_place(files, JournalWalk(files.size), limit)
             )

@@ -90,7 +90,9 @@ class JournalSeek {
             }
             if (beginning(file_) == trimmed) {
                 reader_.close();
-                const auto place = find_right_check(file_, trimmed, end_of_bytes());
+                // In another boot no check behind the one at `synced` counts.
+                const std::int64_t end = std::min(end_of_bytes(), limit() + journal_check_length);
+                const auto place = find_right_check(file_, trimmed, end);
                 if (!skip_ || !place) throw_damaged(trimmed, place);
                 return behind(place->next, place->count, 0);
             }
@@ -119,6 +121,7 @@ class JournalSeek {
             throw InvalidArgument("start", "position " + std::to_string(wanted) + " lies beyond the journal's end");
         }
         if (wanted < beginning(file_)) return oldest();
+        from_ = wanted;
         JournalCursor found = walk(wanted, [](std::int64_t, std::int64_t) { return false; });
         if (within_) throw InvalidArgument("start", "position " + std::to_string(wanted) + " lies within a record");
         return found;
@@ -243,7 +246,7 @@ class JournalSeek {
             }
             if (is_unproven(at.span)) return behind(at.span, at.span_count, at.lost);
             const auto place = find_right_check(file_, std::max(records_end, at.span), end_of_bytes());
-            if (!place || (place->next > wanted && !skip_)) throw_damaged(wanted, place);
+            if (!place || (place->next > wanted && !skip_)) throw_damaged(from_.value_or(at.span), place);
             // Otherwise what is damaged lies in front of the wanted place, and is not needed.
             at = behind(place->next, place->count, at.lost);
             known = true;
@@ -287,8 +290,9 @@ class JournalSeek {
     SpanReader reader_;
     bool durable_;
     bool skip_;
-    bool within_ = false;         // the walk found that the wanted position lies within a record
-    std::int64_t committed_ = 0;  // records are committed up to here, whatever the words say
+    bool within_ = false;               // the walk found that the wanted position lies within a record
+    std::optional<std::int64_t> from_;  // the position that is wanted: an error names it, not the end of the walk
+    std::int64_t committed_ = 0;        // records are committed up to here, whatever the words say
 };
 
 }  // namespace flyring::detail

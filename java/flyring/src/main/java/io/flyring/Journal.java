@@ -379,6 +379,7 @@ public final class Journal implements AutoCloseable {
      * @param skipDamaged whether to go on behind messages that are damaged, and count them as lost.
      * @return the consumer.
      * @throws NoFreeSlotException if a process has the name open, or all names are in use.
+     * @throws DamagedException if what lies before its place is damaged or missing, and it does not skip that.
      * @throws NeedsRecoveryException if the journal was written in another boot, and no writer has recovered it yet.
      */
     public JournalConsumer consumer(String name, JournalStart start, boolean skipDamaged) {

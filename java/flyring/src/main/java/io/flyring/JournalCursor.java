@@ -166,6 +166,9 @@ final class JournalCursor implements AutoCloseable {
             }
             Pause.nanos(1000);
         }
+        if (!strict && position > file.published()) { // behind it lies only what was committed
+            throw file.corrupt(position, "the gate lies where no record is");
+        }
         passDamage(position, before, "no walk leads there");
     }
 

@@ -61,6 +61,10 @@ class JournalConsumerTest {
             }
         }
         assertTrue(journal.trimConsumed() > 0);
+        final int gate = JournalHeader.consumerSlot(0) + Layout.JOURNAL_CONSUMER_GATE;
+        Journals.word(path(), gate, end + 64); // there is no record
+        assertThrows(CorruptJournalException.class, () -> journal.consumer("c"));
+        Journals.word(path(), gate, end);
         Journals.word(path(), Layout.JOURNAL_CONTROL_PUBLISHED, end);
     }
 
