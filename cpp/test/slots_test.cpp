@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <future>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -362,6 +363,23 @@ TEST_F(Slots, readers_counts_slots_with_an_owner_only) {
     EXPECT_EQ(publisher.readers(), 1U);
     a.close();
     EXPECT_EQ(publisher.readers(), 0U);
+}
+
+// A joiner's first gate may lie before the place where it begins. So a count looks only while no join is under way.
+TEST_F(Slots, readers_waits_for_a_join_that_is_under_way) {
+    Channel channel = Channel::create("c", broadcast(1, 1));
+    flyring::Publisher publisher = channel.publisher();
+    const flyring::Subscriber subscriber = channel.subscriber();
+    const auto words = support::raw("c");
+    const auto description = flyring::detail::open_description(words.fd, words.path);
+    std::future<std::uint32_t> readers;
+    {
+        const flyring::detail::ControlLock control(description, words);  // as a joiner holds it
+        readers = std::async(std::launch::async, [&] { return publisher.readers(); });
+        EXPECT_EQ(readers.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+    }
+    EXPECT_EQ(readers.get(), 1U);
+    EXPECT_FALSE(support::is_locked(words.path, 4096 + layout::CONTROL_CONTROL_LOCK));
 }
 
 TEST_F(Slots, differs_carries_both_values_of_at_most_200_characters) {

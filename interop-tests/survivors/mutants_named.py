@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in a queue, a service, a table or a journal, in one of the three bindings, each with the name of the test
+"""Mistakes in a channel, a queue, a service, a table or a journal, in one of the three bindings, each with the name of the test
 that must find it. mutants.py runs them. The test runs on a copy of the binding: gtest for C++ (or a scenario of
 ../steps), JUnit, pytest (or a scenario of ../steps)."""
 
@@ -27,6 +27,24 @@ SOURCES = {
 }
 # language and name: the mutant
 NAMED = {
+    "C++ readers: counted during a join": Named(
+        "slots: Slots.readers_waits_for_a_join_that_is_under_way",
+        "publisher_core.hpp",
+        (
+            "if (file.header.foreign == Foreign::none && !file.is_queue()) control.emplace(lock_.description(), file);",
+            "",
+        ),
+    ),
+    "Java readers: counted during a join": Named(
+        "RingTest#readersWaitsForAJoinThatIsUnderWay",
+        "Room.java",
+        ("header.foreign != Foreign.NONE || queue) {", "header.foreign != Foreign.NONE || !queue) {"),
+    ),
+    "Python readers: counted during a join": Named(
+        "test_ring.py::test_readers_waits_for_a_join_that_is_under_way",
+        "src/flyring/publisher.py",
+        ("with control_lock(self._lock, attached.path):", "if True:"),
+    ),
     "C++ service: an answer is matched without the client's epoch": Named(
         "service_survivors: ServiceSurvivors.old_reply_never_reaches_the_next_client",
         "client_drain.hpp",

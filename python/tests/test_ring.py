@@ -7,6 +7,7 @@ import random
 import struct
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from flyring import (
     layout,
 )
 from flyring.sbe import Schema
+from flyring.system import control_lock, new_lock
 
 PRICES: Any = Schema.load(SPEC / "sbe" / "prices.xml")
 
@@ -196,6 +198,22 @@ def test_a_slow_subscriber_holds_the_publisher_back_and_is_named() -> None:
         drain(fast)
         slow.close()
         assert publisher.held_by() == flyring.Holder(0, "fast", holder.pid, True, False, fast.position(0))
+
+
+def test_readers_waits_for_a_join_that_is_under_way() -> None:
+    """A joiner's first gate may lie before the place where it begins."""
+    with Channel.create("joins", "broadcast", capacity=4096) as channel, ThreadPoolExecutor(1) as pool:
+        publisher, subscriber = channel.publisher(), channel.subscriber()
+        lock = new_lock(channel._attached.file, channel.path)
+        with control_lock(lock, channel.path):  # as a joiner holds it
+            readers = pool.submit(lambda: publisher.readers)
+            assert not wait([readers], 0.1).done
+        assert readers.result() == 1
+        with control_lock(lock, channel.path):  # the publisher gave it back
+            pass
+        lock.close()
+        subscriber.close()
+
 
 
 def test_an_inbox_keeps_what_comes_before_its_first_subscriber() -> None:

@@ -230,8 +230,10 @@ State initial(const Scenario& c) {
         for (int j = 0; j < max_slots; ++j) s.memory[at_ring(r, word::gate, j)] = -1;
     }
     for (int j = 0; j < c.slots; ++j) s.memory[at_slot(j, word::kept)] = c.kept_at_start;
-    for (SlotTruth& slot : s.slot)
+    for (SlotTruth& slot : s.slot) {
         for (int r = 0; r < max_rings; ++r) slot.hold[r] = slot.handed[r] = -1;
+        slot.counted = -1;
+    }
     return s;
 }
 

@@ -90,6 +90,7 @@ struct SlotTruth {
     int8_t handed[max_rings];  // end of what the slot's owners have handed out
     int8_t member;             // it is kept and has joined: its next owner must go on there
     int8_t evicted;            // the epoch was raised: its owner can see that, or is dead
+    int8_t counted;            // a publisher has counted its owner, and had published up to there; -1: it has not
 };
 
 struct State {

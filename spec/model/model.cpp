@@ -29,6 +29,7 @@ const char* const invariants[][2] = {
     {"I9", "an evicted reader gets slot lost before it can rely on bytes that were overwritten"},
     {"I10", "an honest ring is never called corrupt"},
     {"I11", "sender and ended tell the truth"},
+    {"I12", "a reader that its publisher has counted gets all that is published afterwards"},
     {"W1", "no process sleeps to a long cap while there is something for it, unless a waker was killed"},
     {"W2", "no waking call is in vain: a sleeper has set a bit since the last waking call"},
     {"Q1", "queue: no job is lost: at the end each was done"},

@@ -44,6 +44,7 @@ constexpr Mutant mutants[] = {
     {Site::join4_claimed, "join", "I3"},
     {Site::join4_acquire, "join", "I1"},
     {Site::join4_release, "join", "", "nothing was read under the gate that it replaces"},
+    {Site::count_readers_lock, "readers counted", "I12"},
     {Site::resume_published, "kept", "I10"},
     {Site::join_evicting, "kept without a gate, 2 rings", "I7"},
     {Site::join_evicting_early, "kept, evict, 2 rings", "I7"},

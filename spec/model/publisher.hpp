@@ -16,7 +16,7 @@ inline bool next_record(World& w, Publisher& me, int r) {
         me.n = me.first = 1;
         return true;
     }
-    if (what == 0 || what == 9) return false;
+    if (what == 0 || what == 9 || what == 30) return false;
     me.kind = static_cast<int8_t>(what < 0 ? Kind::padding : Kind::message);
     me.first = static_cast<int8_t>(what < 0 ? -what : what > 10 ? 1 : what);
     me.n = static_cast<int8_t>(what > 10 ? 1 + what - 10 : me.first);
@@ -45,6 +45,23 @@ inline int8_t clear_up_to(const World& w, const Publisher& me, int q) {
 inline void commit_record(World& w, const Publisher& me, int r) {
     if (me.first < me.n) w.commit(r, me.t + me.first, me.n - me.first, Kind::message);
     w.commit(r, me.t, me.first, static_cast<Kind>(me.kind));
+}
+
+// 6.4, count the readers. Of one slot: what is counted of it must hold.
+inline bool count_readers(World& w, Publisher& me, int r) {
+    BEGIN(me.sub_pc)
+    w.now = "6.4 count the readers: control lock";
+    if (!w.off(Site::count_readers_lock)) w.lock(w.s.control_lock);
+    STEP("6.4 count the readers: gate");
+    LOAD(me.p, at_ring(r, word::gate, 0), Order::acquire);
+    STEP("6.4 count the readers: slot's lock");
+    if (me.p >= 0 && w.s.slot_lock[0] != 0) w.s.slot[0].counted = me.t;
+    if (!w.off(Site::count_readers_lock)) {
+        STEP("6.4 count the readers: control unlock");
+        w.unlock(me, w.s.control_lock);
+    }
+    me.p = 0;
+    END
 }
 
 inline bool publisher(World& w, Publisher& me, int r) {
@@ -189,6 +206,11 @@ inline bool publisher(World& w, Publisher& me, int r) {
             me.x = me.q = me.n = me.first = me.kind = me.count = 0;
         }
         if (w.c.plan[r][truth.next] == 0) break;
+        if (w.c.plan[r][truth.next] == 30) {
+            CALL(count_readers(w, me, r));
+            ++truth.next;
+            continue;
+        }
         if (w.off(Site::close_unlock_early)) {
             STEP("5.2 close (mutant): unlock");
             truth.closed_end = truth.end;

@@ -16,7 +16,7 @@ struct Scenario {
     int rings = 1, slots = 0;  // slots: reliable subscribers
     int window = 0;            // W, in cells; a record of one cell is short enough for it
     // What each publisher does: 1, 2 a message of 1, 2 cells; 11, 12 a batch of two messages; -1, -2 a claim that is
-    // aborted; 9 close, and the next owner comes; 0 the end.
+    // aborted; 9 close, and the next owner comes; 30 count the readers; 0 the end.
     int8_t plan[max_rings][12] = {};
     int kills = 0;  // in all, of the processes named below
     bool kill_publisher = false, kill_subscriber = false, kill_evictor = false;

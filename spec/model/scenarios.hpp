@@ -107,6 +107,11 @@ inline std::vector<Scenario> scenarios(bool large) {
     s.slots = 1;
     s.memory = large ? Memory::weak : Memory::tso;
     add(s);
+    s = with_plan("readers counted", large ? std::vector{1, 30, 1, 2, 30, 1} : std::vector{1, 30, 1, 1});
+    s.slots = 1;
+    s.kill_subscriber = true;
+    s.kills = 1;
+    add(s);
     s = with_plan("leave and join again", large ? std::vector{1, 2, 1, 1, 2, 1} : std::vector{1, 2, 1, 1});
     s.slots = 1;
     s.joins = 2;

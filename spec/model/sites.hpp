@@ -35,6 +35,7 @@
     SITE(join4_claimed, "6.4 join 4", "joins at claimed")                                              \
     SITE(join4_acquire, "6.4 join 4", "published is loaded relaxed")                                   \
     SITE(join4_release, "6.4 join 4", "gate is stored relaxed")                                        \
+    SITE(count_readers_lock, "6.4 count the readers", "without the control lock")                      \
     SITE(resume_published, "6.5 resume, 9", "a gate above published is a corrupt ring")                \
     SITE(join_evicting, "5.3 take 4", "a kept slot's join does not set evicting first")                \
     SITE(join_evicting_early, "5.3 take 4", "evicting := 0 before the join instead of behind it")      \

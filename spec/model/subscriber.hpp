@@ -24,6 +24,7 @@ inline bool take(World& w, Subscriber& me, int j) {
     w.now = "5.3 take 1 and 2: control lock, slot's lock";  // both are only tried: no deadlock
     w.lock(w.s.control_lock);
     w.lock(w.s.slot_lock[j]);
+    truth.counted = -1;
     STEP("5.3 take 3: epoch");
     me.epoch = static_cast<int8_t>(w.peek(at_slot(j, word::epoch)) + 1);
     w.store(me, at_slot(j, word::epoch), me.epoch, Order::release);
@@ -92,6 +93,7 @@ inline bool take(World& w, Subscriber& me, int j) {
                     "I3");
         truth.hold[r] = truth.handed[r] = me.cursor[r];
     }
+    w.check(truth.counted < 0 || me.cursor[0] <= truth.counted, "I12");
     truth.member = w.c.kept;
     truth.evicted = 0;
     STEP("5.3 take 5: control unlock");

@@ -112,8 +112,9 @@ class Publisher {
     /// The subscriber whose gate is furthest behind; empty if no slot gates this ring.
     std::optional<Holder> held_by() { return core_->held_by(); }
 
-    /// How many subscribers read this ring; in a queue, how many workers are live. Makes a system call for each gating
-    /// slot: not for a hot path.
+    /// How many subscribers read this ring, and get each message that is published from now on; in a queue, how many
+    /// workers are live. Makes a system call for each gating slot: not for a hot path. Waits while another process
+    /// takes a slot. Throws IoError (EAGAIN) after 5 s if that process is stopped.
     std::uint32_t readers() { return core_->readers(); }
 
     /// The end of what was published, in bytes since the ring's creation.

@@ -12,10 +12,12 @@ from .closing import Closing
 from .errors import BackPressuredError, ClosedError, InvalidArgumentError
 from .loops import Readable
 from .slots import PublisherSlot, read_slot
-from .system import is_locked
+from .system import control_lock, is_locked
 from .wait import Wait, check_timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy
     from numpy.typing import NDArray
 
@@ -86,22 +88,29 @@ class Publisher(_core.Publisher, Closing):
 
     @property
     def readers(self) -> int:
-        """The number of subscribers that read this ring now: live owners of slots with a gate in it. A stock Agrona
-        subscriber counts. On a queue, the number of live workers.
+        """The number of subscribers that read this ring now: live owners of slots with a gate in it. Each of them
+        gets every message that is published from now on. A stock Agrona subscriber counts. On a queue, the number of
+        live workers.
 
-        Tests the lock of each slot with a system call, so keep it off the hot path.
+        Tests the lock of each slot with a system call, so keep it off the hot path. Waits while another process takes
+        a slot; if such a process is stopped, IoError (EAGAIN) after 5 s.
         """
         if self.closed:
             raise ClosedError("publisher", self._channel._forked)
         attached = self._channel._attached
         header, memory = attached.header, attached.memory
-        gating = [k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0]
+
+        def count(slots: Iterable[int]) -> int:
+            locks = (header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK for k in slots)
+            return sum(is_locked(self._lock, at, attached.path) for at in locks)
+
+        if header.is_queue:  # all workers, with or without a job in hand; a worker gets earlier jobs, too
+            return count(range(1, header.subscribers))
+        gating = (k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0)
         if header.foreign:
-            return len(gating)
-        if header.is_queue:  # all workers, with or without a job in hand
-            gating = list(range(1, header.subscribers))
-        locks = (header.subscriber_slot(k) + layout.CONTROL_SLOT_LOCK for k in gating)
-        return sum(is_locked(self._lock, at, attached.path) for at in locks)
+            return sum(1 for _ in gating)
+        with control_lock(self._lock, attached.path):  # so that no join is under way (spec/channel.md 6.4)
+            return count(gating)
 
     @property
     def name(self) -> str:

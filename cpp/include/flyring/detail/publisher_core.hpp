@@ -640,7 +640,10 @@ inline std::uint32_t PublisherCore::readers() {
     if (!open()) throw_unusable();
     check_idle();
     if (!usable()) throw_unusable();
-    return count_readers(state_->file, writer_.ring, lock_.description());
+    const ChannelFile& file = state_->file;
+    std::optional<ControlLock> control;  // so that no join is under way (6.4); a worker gets earlier jobs, too
+    if (file.header.foreign == Foreign::none && !file.is_queue()) control.emplace(lock_.description(), file);
+    return count_readers(file, writer_.ring, lock_.description());
 }
 
 /// Aborts an open claim, then closes (5.2, close).

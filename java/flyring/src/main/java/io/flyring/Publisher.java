@@ -1178,10 +1178,13 @@ public final class Publisher extends RingWriter implements AutoCloseable {
     }
 
     /**
-     * How many subscribers read this ring. Makes system calls, so do not call it on a hot path.
+     * How many subscribers read this ring. Each of them gets every message that is published from now on. Makes system
+     * calls, so do not call it on a hot path. Waits while another process takes a slot.
      *
-     * @return the number of subscribers that gate this ring and have a live owner; 1 for a foreign subscriber.
+     * @return the number of subscribers that gate this ring and have a live owner; 1 for a foreign subscriber; of a
+     *     queue, the number of live workers.
      * @throws ClosedException after close.
+     * @throws IoException if a process that takes a slot is stopped: after 5 s, with {@code EAGAIN}.
      */
     public int readers() {
         checkIdle();

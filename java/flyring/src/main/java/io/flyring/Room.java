@@ -269,8 +269,21 @@ final class Room {
         return null;
     }
 
-    /** The number of subscribers with a live owner that read this ring. */
+    /** The number of subscribers with a live owner that read this ring, counted while no join is under way (6.4). */
     int readers(RingWriter writer) {
+        Header header = channel.header();
+        if (header.foreign != Foreign.NONE || queue) { // a worker gets earlier jobs, too
+            return countReaders(writer);
+        }
+        lock.lockControl(header);
+        try {
+            return countReaders(writer);
+        } finally {
+            lock.unlockControl(header);
+        }
+    }
+
+    private int countReaders(RingWriter writer) {
         int readers = 0;
         for (int slot = Math.max(first, channel.header().firstSubscriber()); slot < end; slot++) {
             if ((queue || writer.gate(slot) >= 0) && slotsOfChannel.live(lock, slot)) {

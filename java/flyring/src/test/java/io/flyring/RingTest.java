@@ -13,6 +13,9 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.agrona.DirectBuffer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
@@ -386,6 +389,21 @@ class RingTest {
             publisher.offerBatch(wrap(new byte[1]));
             publisher.claim(1).commit();
             assertEquals(3, subscriber.poll(message -> assertEquals(65536, message.type())));
+        }
+    }
+
+    /** A joiner's first gate may lie before the place where it begins. */
+    @Test
+    void readersWaitsForAJoinThatIsUnderWay() throws Exception {
+        try (Channel channel = create(ChannelOptions.broadcast().capacity(4096));
+            Publisher publisher = channel.publisher(); Subscriber subscriber = channel.subscriber();
+            Lock joiner = channel.file().newLock()) {
+            joiner.lockControl(channel.header());
+            CompletableFuture<Integer> readers = CompletableFuture.supplyAsync(publisher::readers);
+            assertThrows(TimeoutException.class, () -> readers.get(100, TimeUnit.MILLISECONDS));
+            joiner.unlockControl(channel.header());
+            assertEquals(1, readers.get(), subscriber.name());
+            assertTrue(joiner.tryLockControl(channel.header()), "the publisher gave it back");
         }
     }
 
