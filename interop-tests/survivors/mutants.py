@@ -192,10 +192,7 @@ def compile_all(name, folder):
     test, peer = ROOT / "cpp" / "test", ROOT / "cpp" / "peer"
     common = ["c++", "-std=c++17", "-O1", "-pthread", f"-I{folder}/include", f'-DFLYRING_SPEC_DIR="{ROOT}/spec"']
     golden = [test / "golden_test.cpp", test / "support.cpp", "-lgtest", "-lgtest_main"]
-    waits = [
-        test / f"{part}.cpp"
-        for part in ("waiting_test", "wait_survivors_test", "wait_machine_test", "support", "faults", "agrona")
-    ]
+    waits = [*sorted(test.glob("wait*_test.cpp")), *(test / f"{part}.cpp" for part in ("support", "faults", "agrona"))]
     sources = [file for file in sorted(peer.glob("*.cpp")) if not file.name.startswith("torture")]
     builds = []
     if name in (*QUEUE, NONE):
@@ -240,7 +237,7 @@ def convicted_by(name, folder):
         found += of_steps(folder)
     if name in (*WAITS, NONE):
         said = run([folder / "waits", "--gtest_brief=1"], folder, timeout=120)
-        failed = re.findall(r"^\[  FAILED  \] Wait\w+\.(\w+) ", said.stdout, re.MULTILINE)
+        failed = re.findall(r"^\[  FAILED  \] Wait\w*\.(\w+) ", said.stdout, re.MULTILINE)
         found += failed or (["it hangs"] if said.returncode else [])
     if (
         name in (*MUTANTS, NONE)
