@@ -394,6 +394,8 @@ static PyObject *recorder_note_senders(Recorder *self, PyObject *args)
     for (int i = 0; i < self->reader->count && done == DONE; i++) {
         if (self->rings[i].next >= 0)
             done = append_sender(self, i, self->rings[i].next, self->rings[i].number);
+        else
+            self->rings[i].epoch = NOT_KNOWN; /* a sender record that has no message yet lies in front of the state */
     }
     self->reader->use = IDLE;
     return done == FAILED ? NULL : PyBool_FromLong(done == DONE);

@@ -52,6 +52,21 @@ def test_it_records_all_messages_of_all_channels_that_match() -> None:
     assert run("journal", "check", "day")[0] == 0
 
 
+def test_a_ring_whose_first_message_begins_a_segment_is_known_there() -> None:
+    """Its sender record fits into the segment before, in front of the new segment's state."""
+    with made(capacity=32768) as channel, channel.publisher("a") as a, channel.publisher("b") as b:
+        for _ in range(480):
+            a.send(bytes(40))
+        b.send(bytes(4000))
+        assert run("record", "quotes", "--to", "day", SEGMENT, "--lossy", "--since-start", "--count", 481)[0] == 0
+    with Journal.open("day") as journal:
+        *_, before, last = recorded(journal)
+        assert isinstance(before, Recorded) and isinstance(last, Recorded)
+        assert 61440 < before.at < 65536 < last.at
+        of_ring = state_before(journal, last.count + 1, journal.stats().published).rings[0, last.ring]
+        assert (of_ring.sender, of_ring.epoch, of_ring.number) == ("b", 1, 1)
+
+
 def test_a_killed_recorder_goes_on_without_loss_and_without_doubles() -> None:
     with made() as channel, channel.publisher("a") as a, channel.publisher("b") as b:
         stop = threading.Event()
