@@ -268,6 +268,11 @@ TEST_F(JournalPushes, a_push_on_a_full_disk_trims) {
     EXPECT_GE(published(), end);
     while (consumer.pop()) {
     }
+    {
+        const flyring::detail::Fd lock = helper();
+        EXPECT_EQ(code_of([&] { push_to(journal, 3 * smallest); }), "no-space");  // the helper trims
+        EXPECT_EQ(trimmed(), 0);
+    }
     push_to(journal, 3 * smallest);
     EXPECT_EQ(consumer.lost(), 0);
 }

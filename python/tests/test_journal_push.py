@@ -195,6 +195,13 @@ def test_a_push_on_a_full_disk_trims(monkeypatch: pytest.MonkeyPatch) -> None:
         assert end <= words.published < 3 * Z
         while consumer.pop() is not None:
             pass
+        with Journal.open("j") as other:
+            lock = new_lock(other._files.file, other.path)
+            assert lock.try_lock(HELPER_LOCK)  # as another process has it
+            with pytest.raises(NoSpaceError):  # the helper trims
+                push_to(journal, 3 * Z)
+            assert words.trimmed == 0
+            lock.close()
         push_to(journal, 3 * Z)
         assert consumer.lost == 0
 

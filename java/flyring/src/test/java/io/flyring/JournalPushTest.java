@@ -294,6 +294,11 @@ class JournalPushTest {
         assertThrows(NoSpaceException.class, () -> pushTo(3 * Z)); // the consumer needs it all
         assertTrue(published() >= end && published() < 3 * Z);
         Journals.texts(consumer);
+        try (JournalSeat helper = new JournalSeat(JournalFile.open(path(), new OpenOptions()))) {
+            assertTrue(helper.tryLock(Layout.JOURNAL_CONTROL_HELPER_LOCK)); // as another process has it
+            assertThrows(NoSpaceException.class, () -> pushTo(3 * Z)); // the helper trims
+            assertEquals(0, trimmed());
+        }
         pushTo(3 * Z);
         assertEquals(0, consumer.lost());
     }
