@@ -215,7 +215,6 @@ def test_readers_waits_for_a_join_that_is_under_way() -> None:
         subscriber.close()
 
 
-
 def test_an_inbox_keeps_what_comes_before_its_first_subscriber() -> None:
     with Channel.create("inbox", "inbox", capacity=4096) as channel:
         first, second = channel.publisher(), channel.publisher()

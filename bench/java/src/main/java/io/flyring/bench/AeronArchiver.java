@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring.bench;
 
+import io.aeron.CommonContext;
 import io.aeron.archive.Archive;
 import io.aeron.archive.ArchiveThreadingMode;
 import io.aeron.archive.ArchivingMediaDriver;
@@ -16,6 +17,10 @@ public final class AeronArchiver {
     static final int SEGMENT = 64 << 20;
 
     private static final String LOCAL = "aeron:ipc?term-length=64k";
+
+    static { // the driver is parked with the sides; the archive's client and those of the sides then wait for it
+        System.setProperty(CommonContext.DRIVER_TIMEOUT_PROP_NAME, Long.toString(AeronDriver.PATIENCE_NS / 1_000_000));
+    }
 
     private AeronArchiver() {
     }
