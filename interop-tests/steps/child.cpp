@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,7 @@ pid_t begin_process(const std::function<void()>& what) {
     const pid_t pid = ::fork();
     require(pid >= 0, "fork");
     if (pid != 0) return pid;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with a mistake in what it does, it may never end
     try {
         what();
         ::_exit(0);
