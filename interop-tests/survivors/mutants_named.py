@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in a channel, a queue, a service, a table or a journal, in one of the three bindings, each with the name of the test
-that must find it. mutants.py runs them. The test runs on a copy of the binding: gtest for C++ (or a scenario of
-../steps), JUnit, pytest (or a scenario of ../steps)."""
+"""Mistakes in a channel, a queue, a service, a table or a journal, in one of the three bindings, each with the name of
+the test that must find it. mutants.py runs them. The test runs on a copy of the binding: gtest for C++ (or a scenario
+of ../steps), JUnit, pytest (or a scenario of ../steps)."""
 
 import os
 import re
