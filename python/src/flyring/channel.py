@@ -471,7 +471,7 @@ class Channel(Closing):
         """
         if self._closed:
             return
-        users = list(self._users)
+        users = sorted(self._users, key=lambda user: type(user).__name__)  # in one order, whatever their hashes
         close_all(users)
         self._data.close()
         self._attached.memory.close()

@@ -306,7 +306,8 @@ class SlotsTest {
                     least = Math.min(least, sleeps() - before);
                 }
                 worked = threads.getCurrentThreadCpuTime() - worked;
-                assertTrue(least >= 1 && least <= 20 && worked < 20_000_000, least + " sleeps, " + worked + " ns");
+                // A take that spins works 100 ms; a slow machine that has not compiled it yet, 25 ms.
+                assertTrue(least >= 1 && least <= 20 && worked < 50_000_000, least + " sleeps, " + worked + " ns");
             }
         }
     }
