@@ -214,6 +214,9 @@ int main(int count, char** arguments) {
         }
     });
     std::this_thread::sleep_for(seconds);
+    for (int more = 0; grown == 0 && more < 3000; ++more) {  // a slow machine needs longer, at most 30 s
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     stop = true;
     for (std::thread& thread : threads) thread.join();
     std::printf("%llu reads, %llu of them of absent keys, %llu changes, grown %llu times\n",
