@@ -378,8 +378,10 @@ TEST_F(Slots, readers_waits_for_a_join_that_is_under_way) {
         const flyring::detail::ControlLock control(description, words);  // as a joiner holds it
         readers = std::async(std::launch::async, [&] { return publisher.readers(); });
         EXPECT_EQ(readers.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+        EXPECT_EQ(code_of([&] { publisher.close(); }), "two-threads");
     }
     EXPECT_EQ(readers.get(), 1U);
+    EXPECT_GT(publisher.offer(bytes("x")), 0);
     EXPECT_FALSE(support::is_locked(words.path, 4096 + layout::CONTROL_CONTROL_LOCK));
 }
 

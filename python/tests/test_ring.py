@@ -210,7 +210,11 @@ def test_readers_waits_for_a_join_that_is_under_way() -> None:
             assert not wait([readers], 0.1).done
         assert readers.result() == 1
         with control_lock(lock, channel.path):  # the publisher gave it back
-            pass
+            readers = pool.submit(lambda: publisher.readers)
+            assert not wait([readers], 0.1).done
+            publisher.close()
+            with pytest.raises(ClosedError):
+                readers.result(2)
         lock.close()
         subscriber.close()
 

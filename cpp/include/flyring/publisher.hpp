@@ -114,7 +114,8 @@ class Publisher {
 
     /// How many subscribers read this ring, and get each message that is published from now on; in a queue, how many
     /// workers are live. Makes a system call for each gating slot: not for a hot path. Waits while another process
-    /// takes a slot. Throws IoError (EAGAIN) after 5 s if that process is stopped.
+    /// takes a slot. Throws IoError (EAGAIN) after 5 s if that process is stopped. A close by another thread meanwhile
+    /// throws TwoThreads there.
     std::uint32_t readers() { return core_->readers(); }
 
     /// The end of what was published, in bytes since the ring's creation.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from . import _core, layout
 from .closing import Closing
-from .errors import BackPressuredError, ClosedError, InvalidArgumentError
+from .errors import BackPressuredError, ClosedError, InvalidArgumentError, IoError
 from .loops import Readable
 from .slots import PublisherSlot, read_slot
 from .system import control_lock, is_locked
@@ -109,8 +109,13 @@ class Publisher(_core.Publisher, Closing):
         gating = (k for k in range(header.subscribers) if memory.load64(header.gate(self.ring, k)) >= 0)
         if header.foreign:
             return sum(1 for _ in gating)
-        with control_lock(self._lock, attached.path):  # so that no join is under way (spec/channel.md 6.4)
-            return count(gating)
+        try:
+            with control_lock(self._lock, attached.path):  # so that no join is under way (spec/channel.md 6.4)
+                return count(gating)
+        except IoError:
+            if self.closed:  # by another thread
+                raise ClosedError("publisher", self._channel._forked) from None
+            raise
 
     @property
     def name(self) -> str:

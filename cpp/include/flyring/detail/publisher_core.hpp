@@ -641,6 +641,12 @@ inline std::uint32_t PublisherCore::readers() {
     check_idle();
     if (!usable()) throw_unusable();
     const ChannelFile& file = state_->file;
+    struct Mark {  // a close by another thread is refused meanwhile
+        PublisherCore& core;
+        std::uint32_t before;
+        ~Mark() { core.set_use(before); }
+    } const mark{*this, use()};
+    set_use(in_use);
     std::optional<ControlLock> control;  // so that no join is under way (6.4); a worker gets earlier jobs, too
     if (file.header.foreign == Foreign::none && !file.is_queue()) control.emplace(lock_.description(), file);
     return count_readers(file, writer_.ring, lock_.description());

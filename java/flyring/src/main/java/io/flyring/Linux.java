@@ -24,6 +24,7 @@ final class Linux {
     static final int ENOENT = 2;
     static final int EINTR = 4;
     static final int EIO = 5;
+    static final int EBADF = 9;
     static final int EACCES = 13;
     static final int EPERM = 1;
     static final int ENXIO = 6;

@@ -34,6 +34,10 @@ final class Lock implements AutoCloseable {
         return fd >= 0 && Sys.seek(fd, 0, Linux.SEEK_CUR) == mark;
     }
 
+    private synchronized boolean isClosed() {
+        return !ours();
+    }
+
     synchronized boolean tryLock(long offset) {
         int result = tryToLock(offset);
         if (result == -Linux.EAGAIN || result == -Linux.EACCES) {
@@ -81,6 +85,10 @@ final class Lock implements AutoCloseable {
     void lockControl(long offset) {
         long since = System.nanoTime();
         while (!tryLock(offset)) {
+            if (isClosed()) {
+                throw new IoException("fcntl", Linux.EBADF, path, path + ": another thread closed the object that"
+                    + " waited for the control lock.");
+            }
             if (System.nanoTime() - since > CONTROL_LOCK_NANOS) {
                 throw new IoException("fcntl", Linux.EAGAIN, path, path + ": the control lock was not free for 5 s."
                     + " Some process that holds it is stopped: find it with lslocks.");

@@ -1188,7 +1188,15 @@ public final class Publisher extends RingWriter implements AutoCloseable {
      */
     public int readers() {
         checkIdle();
-        return room.readers(this);
+        int readers;
+        try {
+            readers = room.readers(this);
+        } catch (IoException e) {
+            checkIdle(); // another thread may have closed it
+            throw e;
+        }
+        checkIdle();
+        return readers;
     }
 
     /**

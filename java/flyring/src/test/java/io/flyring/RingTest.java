@@ -3,6 +3,7 @@ package io.flyring;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,6 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.agrona.DirectBuffer;
@@ -404,6 +406,11 @@ class RingTest {
             joiner.unlockControl(channel.header());
             assertEquals(1, readers.get(), subscriber.name());
             assertTrue(joiner.tryLockControl(channel.header()), "the publisher gave it back");
+            CompletableFuture<Integer> more = CompletableFuture.supplyAsync(publisher::readers);
+            assertThrows(TimeoutException.class, () -> more.get(100, TimeUnit.MILLISECONDS));
+            publisher.close();
+            ExecutionException ended = assertThrows(ExecutionException.class, () -> more.get(2, TimeUnit.SECONDS));
+            assertInstanceOf(ClosedException.class, ended.getCause());
         }
     }
 
