@@ -79,6 +79,7 @@ def collect(cores: tuple[int, int], command: Sequence[str]) -> dict[str, Any]:
         "huge_pages": {
             "transparent": read("/sys/kernel/mm/transparent_hugepage/enabled"),
             "shared_memory": read("/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
+            "dev_shm": mounted("/dev/shm"),
             "reserved": read("/proc/sys/vm/nr_hugepages"),
         },
         "mitigations": {p.name: read(p) for p in sorted((CPU / "vulnerabilities").glob("*"))},
@@ -148,6 +149,12 @@ def virtualised() -> str:
 def system() -> str:
     found = re.search(r'^PRETTY_NAME="?([^"\n]+)', read("/etc/os-release"), re.M)
     return found[1] if found else platform.system()
+
+
+def mounted(place: str) -> str:
+    """Returns the options of a mount; "" if nothing is mounted there."""
+    found = re.findall(rf"^\S+ {re.escape(place)} \S+ (\S+)", read("/proc/mounts"), re.M)
+    return found[-1] if found else ""
 
 
 def jdk_text(version: int) -> str:
