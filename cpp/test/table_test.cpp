@@ -568,6 +568,35 @@ TEST_F(TableVerbs, random_changes_are_those_of_a_map) {
     }
 }
 
+TEST_F(TableVerbs, random_changes_of_integer_keys_are_those_of_a_map) {
+    // Their get into a buffer has a way of its own, for keys that are there and for keys that are not.
+    for (const std::uint64_t capacity : {9U, 60U, 500U}) {
+        Table table = Table::create("t" + std::to_string(capacity), options(capacity, KeyType::integer, 8));
+        std::map<std::int64_t, std::int64_t> model;
+        std::mt19937 random(static_cast<unsigned>(capacity));
+        TableWriter writer = table.writer();
+        const auto bytes = [](std::int64_t& value) {
+            return flyring::MutableBytes(reinterpret_cast<std::byte*>(&value), sizeof value);
+        };
+        for (std::int64_t i = 0; i < 30'000; ++i) {
+            const auto key = static_cast<std::int64_t>(random() % (4 * capacity));
+            if (random() % 3 == 0) {
+                ASSERT_EQ(writer.remove(key), model.erase(key) == 1);
+            } else if (model.size() < capacity || model.count(key) != 0) {
+                model[key] = i;
+                std::int64_t value = i;
+                writer.put(key, bytes(value));
+            }
+            const auto other = static_cast<std::int64_t>(random() % (4 * capacity));
+            const auto found = model.find(other);
+            std::int64_t value = -1;
+            const std::optional<std::size_t> length = table.get(other, bytes(value));
+            ASSERT_EQ(length.has_value(), found != model.end()) << other;
+            ASSERT_EQ(value, found == model.end() ? -1 : found->second);
+        }
+    }
+}
+
 TEST_F(TableVerbs, two_threads_put_through_one_table) {
     Table table = Table::create("t", options());
     const auto count = [&] {

@@ -132,7 +132,8 @@ class Table {
                     size = length;
                     detail::copy_value(buffer, value, length);
                 });
-            if (FLYRING_LIKELY(cell != detail::no_cell && size <= buffer.size())) return size;
+            if (FLYRING_LIKELY(cell < detail::absent && size <= buffer.size())) return size;
+            if (FLYRING_LIKELY(cell == detail::absent)) return {};
         }
         return search_and_copy(key, buffer);
     }
