@@ -154,15 +154,42 @@ def test_huge_pages_reclaim_and_swap(folder: Path, fake: Callable[..., Machine])
         folder,
         fake(
             sys__kernel__mm__transparent_hugepage__enabled="[always] madvise never",
-            sys__kernel__mm__transparent_hugepage__shmem_enabled="always within_size advise [never] deny force",
             proc__sys__vm__zone_reclaim_mode="1",
             proc__swaps="Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2",
         ),
     )
-    assert [one.verdict for one in told["huge pages"]] == ["ok", "note"]
+    assert [one.verdict for one in told["huge pages"]] == ["note"]
     assert (told["zone reclaim"][0].verdict, told["swap"][0].verdict) == ("note", "note")
     told = found(folder, Machine("/nothing"))
     assert (told["zone reclaim"][0].verdict, told["swap"][0].verdict) == ("ok", "ok")
+
+
+def test_huge_pages_of_the_mount(folder: Path, fake: Callable[..., Machine], monkeypatch: pytest.MonkeyPatch) -> None:
+    def mounted(
+        options: str, over: str = "always within_size advise [never] deny force", kind: str = "tmpfs"
+    ) -> Machine:
+        point = Machine().mount(str(folder)).replace(" ", "\\040")
+        return fake(
+            proc__self__mounts=f"none /other tmpfs huge=always 0 0\nnone {point} {kind} {options} 0 0\n",
+            sys__kernel__mm__transparent_hugepage__shmem_enabled=over,
+        )
+
+    def told(machine: Machine) -> list[str]:
+        return [one.verdict for name in ("huge pages", "table") for one in found(folder, machine).get(name, [])]
+
+    force, deny = (f"always within_size advise never {words}" for words in ("deny [force]", "[deny] force"))
+    with Table.create("large", capacity=100, key="integer", value_bytes=8):
+        # transparent_hugepage/enabled is ok each time; then the mount, and the table
+        assert told(mounted("rw,relatime")) == ["ok", "ok"]  # the table is small
+        monkeypatch.setattr("flyring.cli.doctor.LARGE_TABLE", 4096)
+        assert told(mounted("rw,relatime")) == ["ok", "ok", "note"]
+        note = found(folder, mounted("rw,size=1g,huge=never"))["table"][0]
+        assert "large: it is large" in note.what and "table grow large 100" in note.do
+        assert told(mounted("rw,huge=within_size,size=1g")) == ["ok", "ok"]
+        assert told(mounted("rw,huge=within_size", deny)) == ["ok", "ok", "note"]
+        assert told(mounted("rw,huge=always")) == told(mounted("rw", force)) == ["ok", "note"]
+        assert told(mounted("rw", kind="ext4")) == ["ok"]
+        assert told(Machine("/nothing")) == ["ok"]
 
 
 def test_cores_governor_and_quota(folder: Path, fake: Callable[..., Machine]) -> None:

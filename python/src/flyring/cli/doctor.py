@@ -25,6 +25,8 @@ Verdict = Literal["ok", "note", "BAD"]
 VERSION = 1
 DEFAULT_CHANNEL = 4 * layout.DEFAULT_CAPACITY
 """About what a channel of default dimensions takes, in bytes."""
+LARGE_TABLE = 64 << 20
+"""Bytes of a table's file from which its reads gain much from huge pages (docs/performance.md)."""
 
 
 @dataclass(frozen=True)
@@ -150,12 +152,21 @@ def of_the_kernel(folder: str, machine: Machine) -> Iterator[Check]:
 
 
 def of_the_memory(folder: str, machine: Machine) -> Iterator[Check]:
-    for name in ("shmem_enabled", "enabled"):
-        chosen = machine.chosen(f"/sys/kernel/mm/transparent_hugepage/{name}")
-        what = f"transparent_hugepage/{name} is {chosen or 'not there'}"
-        if chosen in ("always", "force"):
-            do = f"echo madvise > /sys/kernel/mm/transparent_hugepage/{name}, if single slow messages matter"
-            yield Check("huge pages", "note", f"{what}: the kernel may stop a process to move its pages", do)
+    path = "/sys/kernel/mm/transparent_hugepage/enabled"
+    chosen = machine.chosen(path)
+    what = f"transparent_hugepage/enabled is {chosen or 'not there'}"
+    if chosen == "always":
+        do = f"echo madvise > {path}, if single slow messages matter"
+        yield Check("huge pages", "note", f"{what}: the kernel may stop a process to move its pages", do)
+    else:
+        yield Check("huge pages", "ok", what)
+    option = machine.huge_pages(folder)
+    if option is not None:
+        place = machine.mount(folder)
+        what = f"{place} is mounted with huge={option}"
+        if option == "always":
+            do = f"mount -o remount,huge=within_size {place}"
+            yield Check("huge pages", "note", f"{what}: each file takes at least 2 MiB", do)
         else:
             yield Check("huge pages", "ok", what)
     mode = machine.text("/proc/sys/vm/zone_reclaim_mode")
@@ -258,7 +269,7 @@ def of_the_tables(folder: str, machine: Machine) -> Iterator[Check]:
         title = name.removesuffix(TABLES)
         try:
             with open_table(os.path.join(folder, name)) as image:
-                stats, checked = image.stats(), image.header.checked
+                stats, checked, length = image.stats(), image.header.checked, image.header.file_length
         except (FlyringError, OSError) as error:
             good = False
             yield Check("table", "BAD", str(error), "make it again from a snapshot, or remove the file")
@@ -266,6 +277,10 @@ def of_the_tables(folder: str, machine: Machine) -> Iterator[Check]:
         for what, do in left_of(title, stats, checked):
             good = False
             yield Check("table", "note", f"{title}: {what}", do)
+        if length >= LARGE_TABLE and machine.huge_pages(folder) == "never":
+            what = f"{title}: it is large ({size_text(length)}), and huge pages would make its reads faster"
+            do = f"mount -o remount,huge=within_size {machine.mount(folder)}"
+            yield Check("table", "note", what, f"{do}; then flyring table grow {title} {stats.capacity} copies it")
     if names and good:
         yield Check("tables", "ok", f"{len(names)}, without leftovers")
 

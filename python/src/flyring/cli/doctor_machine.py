@@ -143,6 +143,21 @@ class Machine:
     def is_mount(self, folder: str) -> bool:
         return self.mount(folder if os.path.isdir(folder) else os.path.dirname(folder)) != "/dev/shm"
 
+    def huge_pages(self, folder: str) -> str | None:
+        """Returns the option ``huge`` of the tmpfs that a folder is in; None: it is in another file system."""
+        place = self.mount(folder).replace(" ", "\\040")
+        mounts = re.findall(r"^\S+ (\S+) (\S+) (\S+)", self.text("/proc/self/mounts"), re.M)
+        over = self.chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+        for point, kind, options in reversed(mounts):  # the last one hides the others
+            if point != place:
+                continue
+            if kind != "tmpfs":
+                return None
+            found = re.search(r"\bhuge=(\w+)", options)
+            # Of these words, only deny and force concern a mount that has a name.
+            return {"deny": "never", "force": "always"}.get(over) or (found[1] if found else "never")
+        return None
+
     def temporary(self, folder: str) -> list[str]:
         """Returns files of unfinished channels (spec/channel.md 3.2)."""
         if not os.path.isdir(folder) or not os.access(folder, os.R_OK):
