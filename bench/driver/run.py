@@ -69,8 +69,8 @@ class Measured:
 
 def estimate_turns(table: Table, time_slice: float) -> float:
     """Estimates the seconds of one round of one contender: slices, probes, commands, and reading of samples."""
-    more = WARM_SLICES if table.keys >= LARGE_MAP else 0
-    return sum((slices + more) * (time_slice + 0.012) + 0.02 for slices, _ in table.kinds)
+    warm = WARM_SLICES * WARM_TURNS if table.keys >= LARGE_MAP else 0
+    return warm * (time_slice + 0.012) + sum(slices * (time_slice + 0.012) + 0.02 for slices, _ in table.kinds)
 
 
 def estimate_start(table: Table, contender: Contender, time_slice: float) -> float:
@@ -240,11 +240,11 @@ class Runner:
                         running.remove(measured)
 
     def one_round(self, number: int, measured: Measured) -> None:
+        if measured.group.table.keys >= LARGE_MAP:
+            # The process was parked. Meanwhile a hypervisor takes pages of such a map out of its page tables, and the
+            # first operations would measure how it puts them back.
+            self.warm_up(measured)
         for slices, kind in measured.group.table.kinds:
-            if measured.group.table.keys >= LARGE_MAP:
-                # The process was parked. Meanwhile a hypervisor takes pages of such a map out of its page tables, and
-                # the first operations would measure how it puts them back.
-                self.turn(measured, 0, WARM_SLICES, kind)
             self.turn(measured, number, slices, kind)
         measured.group.check_files()
 
