@@ -315,6 +315,27 @@ def test_closed_objects_hold_nothing(folder: Path) -> None:
         assert reader.closed and writer.closed
 
 
+def test_an_interrupt_during_a_close_leaves_nothing_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with made() as journal:
+        before = held(folder)
+        writer = journal.writer(helper=True)
+        writer.append_many(payloads(500))
+        helper = writer._helper
+        assert helper is not None
+        join = helper._thread.join
+
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(helper._thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+        join()
+        assert writer.closed and held(folder) == before
+        stats = journal.stats()
+        assert not stats.writing and not stats.helping
+
+
 def test_close_after_a_failure_holds_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while a traceback keeps what was in use when a call failed."""
     from flyring import journal_reader

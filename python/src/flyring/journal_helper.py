@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from . import layout
-from ._core import File, Memory
+from ._core import Memory
 from .errors import FlyringError, IoError, NoSpaceError
 from .journal_file import CONTROL, HELPER_LOCK, UNIT, JournalFiles
 from .journal_segment import map_segment, prepare
@@ -38,7 +38,7 @@ class Helper:
         self._mapped: dict[int, Memory] = {}
         self._guard = threading.Lock()
         self.error: Exception | None = None
-        self._lock: File | None = new_lock(files.file, files.path)
+        self._lock = new_lock(files.file, files.path)
         self._helps = self._take_over()
         self._thread = threading.Thread(target=self._run, name="flyring-journal-helper", daemon=True)
         try:
@@ -53,19 +53,24 @@ class Helper:
             return self._mapped.pop(position, None)
 
     def stop(self) -> None:
-        """Ends the thread. Does nothing in a forked child."""
+        """Ends the thread, and waits for it. Does nothing in a forked child."""
         if self._pid != os.getpid():
             return
         self._stopped = True
         if self._thread is not threading.current_thread():
             with contextlib.suppress(FlyringError):
                 self._files.wake_helper()
-            self._thread.join()
-        self._mapped.clear()
-        if self._lock is not None:
-            self._lock.close()
+            self._thread.join()  # an interrupt ends this wait; the thread ends all the same
 
     def _run(self) -> None:
+        try:
+            self._help()
+        finally:
+            with self._guard:
+                self._mapped.clear()
+            self._lock.close()
+
+    def _help(self) -> None:
         while not self._stopped:
             try:
                 sequence = self._files.memory.announce_sleep(WORK)  # the loads below come after this
@@ -82,7 +87,6 @@ class Helper:
     def _take_over(self) -> bool:
         """Whether no other process is the helper, or it has gone: this one helps from now on. If the lock cannot be
         asked for, it does not help yet."""
-        assert self._lock is not None
         with contextlib.suppress(OSError):
             return self._lock.try_lock(HELPER_LOCK)
         return False
@@ -120,7 +124,6 @@ class Helper:
         by_size = 0 < policy.max_size < files.ready - files.trimmed
         by_gates = policy.trim_consumed and files.segment_of(consumed_limit(files)) > files.trimmed
         if by_age or by_size or by_gates:
-            assert self._lock is not None
             trim_by_policy(files, self._lock)
 
     def _sync_is_due(self, every: int) -> bool:

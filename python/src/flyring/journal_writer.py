@@ -145,9 +145,11 @@ class JournalWriter(_core.JournalWriter, Closing):
                 self.sync()
         finally:
             helper, self._helper = self._helper, None
-            if helper is not None:
-                helper.stop()
-            self._shut()
+            try:
+                if helper is not None:
+                    helper.stop()
+            finally:  # also after an interrupt
+                self._shut()
 
     def _push(self, data: Bytes | MessageFlyweight, type: int | None) -> int:
         """Appends one message, and does what a helper would do, if no process has the helper lock (spec/journal.md 5).

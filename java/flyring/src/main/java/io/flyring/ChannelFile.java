@@ -501,10 +501,18 @@ final class ChannelFile implements AutoCloseable {
         if (fd >= 0) {
             int open = fd;
             fd = -1;
-            Sys.closeFile(open);
-            for (Memory memory : List.copyOf(mapped)) {
-                release(memory);
+            boolean done = false;
+            try {
+                Sys.closeFile(open);
+                done = true;
+            } finally {
+                if (!done) { // an Error before the call: the next close does it
+                    fd = open;
+                }
             }
+        }
+        for (Memory memory : List.copyOf(mapped)) {
+            release(memory);
         }
     }
 }

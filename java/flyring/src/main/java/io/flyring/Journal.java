@@ -33,6 +33,8 @@ public final class Journal implements AutoCloseable {
     private JournalSeat pushSeat;
     private JournalAppender pushAppender;
     private volatile boolean closed;
+    /** Whether all is given back. */
+    private volatile boolean ended;
 
     Journal(JournalFile file, OpenOptions options) {
         this.file = file;
@@ -780,16 +782,17 @@ public final class Journal implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (!closed && (Thread.holdsLock(taking) || pushing.isHeldByCurrentThread())) {
+        if (!ended && (Thread.holdsLock(taking) || pushing.isHeldByCurrentThread())) {
             throw new ViewAliveException(file.path + " is being recovered by this thread. Close it after that.");
         }
         synchronized (taking) {
-            if (!closed) {
+            if (!ended) {
                 closeAll();
             }
         }
     }
 
+    /** Closes all. After an Error in its middle, the next close goes on: each step may be done twice. */
     private void closeAll() {
         final List<AutoCloseable> all;
         synchronized (open) {
@@ -822,6 +825,7 @@ public final class Journal implements AutoCloseable {
             pushing.unlock();
         }
         file.close();
+        ended = true;
         if (failed != null) {
             throw failed;
         }

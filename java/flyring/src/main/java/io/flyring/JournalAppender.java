@@ -3,6 +3,7 @@ package io.flyring;
 
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
 import org.agrona.DirectBuffer;
 
 /**
@@ -157,15 +158,14 @@ final class JournalAppender {
         }
     }
 
-    /** Lets go of the segment. */
+    /** Lets go of the segment. After an Error in its middle, the next call goes on. */
     void leave() {
-        final JournalSegment last = segment;
-        segment = null;
         memory = Memory.EMPTY;
         payload.window(memory, 0, Window.CLOSED);
         crc.forget();
-        if (last != null) {
-            last.close();
+        if (segment != null) {
+            segment.close();
+            segment = null;
         }
     }
 
@@ -218,6 +218,26 @@ final class JournalAppender {
             payload.busy();
             memory.putBytes(((int) end & mask) + JournalRecord.HEADER, source, offset, length);
             publish(length, type, timed ? time : clock.now());
+            return position;
+        } catch (Error e) {
+            expectedEpoch = GONE;
+            cutOff = e;
+            throw e;
+        } catch (Exception e) {
+            undo(length);
+            throw e;
+        }
+    }
+
+    /** Appends a copy of a buffer's remaining bytes. */
+    long append(ByteBuffer source, int type) {
+        final int length = source.remaining();
+        reserve(length, type);
+        final long position = end;
+        try {
+            payload.busy();
+            memory.putBytes(((int) end & mask) + JournalRecord.HEADER, source, source.position(), length);
+            publish(length, type, clock.now());
             return position;
         } catch (Error e) {
             expectedEpoch = GONE;

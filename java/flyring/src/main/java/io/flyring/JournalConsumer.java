@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.lang.ref.Cleaner;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,22 +19,17 @@ public final class JournalConsumer extends JournalReads {
     private final JournalSeat seat;
     private final JournalGate gate;
     private final String name;
-    private final Cleaner.Cleanable cleaner;
     /** The gate and the number of lost messages as they are stored. */
     private long stored;
     private long storedLost;
 
     private JournalConsumer(JournalFile file, JournalCursor cursor, JournalSeat seat, JournalGate gate, String name) {
-        super(file, cursor);
+        super(file, cursor, seat);
         this.seat = seat;
         this.gate = gate;
         this.name = name;
         this.stored = gate.position();
         this.storedLost = gate.lost();
-        this.cleaner = Memory.whenForgotten(this, () -> {
-            cursor.close();
-            seat.close();
-        });
     }
 
     /** Takes the slot of a name, or a free one (6). */
@@ -194,9 +188,9 @@ public final class JournalConsumer extends JournalReads {
         if (atOnce ? cursor.position() != stored || cursor.lost() != storedLost
             : cursor.position() - stored >= Layout.JOURNAL_GATE_EVERY) {
             if (isOwned()) {
-                stored = cursor.position();
+                gate.store(cursor.position(), cursor.number(), cursor.lost());
+                stored = cursor.position(); // after that: an Error in between leaves it to the next call
                 storedLost = cursor.lost();
-                gate.store(stored, cursor.number(), storedLost);
             }
         }
     }
@@ -297,12 +291,6 @@ public final class JournalConsumer extends JournalReads {
      */
     public long epoch() {
         return seat.epoch();
-    }
-
-    @Override
-    void release() {
-        passed(true);
-        cleaner.clean();
     }
 
     @Override

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
-import java.lang.ref.Cleaner;
-
 /**
  * Reads a journal from any place on, also while it grows; made by {@link Journal#reader(JournalStart)}. Other processes
  * do not know it, and it needs no more than read permission. Polling does not lock or allocate, but where a segment
@@ -10,11 +8,8 @@ import java.lang.ref.Cleaner;
  * Spec journal.md 3.3.
  */
 public final class JournalReader extends JournalReads {
-    private final Cleaner.Cleanable cleaner;
-
     JournalReader(JournalFile file, JournalCursor cursor) {
-        super(file, cursor);
-        this.cleaner = Memory.whenForgotten(this, cursor::close);
+        super(file, cursor, null);
     }
 
     /**
@@ -42,11 +37,6 @@ public final class JournalReader extends JournalReads {
     @Override
     FlyringException slotLost() {
         throw new IllegalStateException("a reader has no slot");
-    }
-
-    @Override
-    void release() {
-        cleaner.clean();
     }
 
     @Override

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.flyring;
 
+import java.lang.ref.Cleaner;
 import java.time.Duration;
 
 /** What readers and consumers of a journal have in common: polls and waits (journal.md 3.3, channel.md 6.9, 6.16). */
@@ -13,12 +14,43 @@ abstract class JournalReads implements AutoCloseable {
     /** Keeps the journal, and so the mapped control file, reachable. */
     private Journal journal;
     private final Wait waiting;
+    private final Hold hold;
+    private final Cleaner.Cleanable cleaner;
     private volatile boolean closed;
     private boolean busy;
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
     private Message taken;
     private final MessageHandler taker = message -> taken = message.copy();
+
+    /** What this object holds; outlives it, so that one that became unreachable can be closed. */
+    private static final class Hold implements Runnable {
+        private final JournalCursor cursor;
+        /** Null for a reader. */
+        private final JournalSeat seat;
+        private boolean closed;
+
+        Hold(JournalCursor cursor, JournalSeat seat) {
+            this.cursor = cursor;
+            this.seat = seat;
+        }
+
+        /** Gives all back. After an Error in its middle, the next call goes on: each step may be done twice. */
+        @Override
+        public synchronized void run() {
+            if (closed) {
+                return;
+            }
+            try {
+                cursor.close();
+            } finally {
+                if (seat != null) {
+                    seat.close();
+                }
+            }
+            closed = true;
+        }
+    }
 
     /** What a wait checks. */
     private final class Wait extends Waiting {
@@ -62,10 +94,17 @@ abstract class JournalReads implements AutoCloseable {
         }
     }
 
-    JournalReads(JournalFile file, JournalCursor cursor) {
+    /**
+     * A reader, or with a slot a consumer.
+     *
+     * @param seat null for a reader.
+     */
+    JournalReads(JournalFile file, JournalCursor cursor, JournalSeat seat) {
         this.file = file;
         this.cursor = cursor;
         this.waiting = new Wait();
+        this.hold = new Hold(cursor, seat);
+        this.cleaner = Memory.whenForgotten(this, hold);
     }
 
     void madeBy(Journal maker) {
@@ -79,9 +118,6 @@ abstract class JournalReads implements AutoCloseable {
     abstract void passed(boolean atOnce);
 
     abstract FlyringException slotLost();
-
-    /** Gives back what this object holds. */
-    abstract void release();
 
     /**
      * Hands out up to 256 messages.
@@ -406,9 +442,11 @@ abstract class JournalReads implements AutoCloseable {
                 throw new ViewAliveException("This " + this + " is polling, in its handler or in another thread. Close"
                     + " it after the poll.");
             }
-            if (!closed) {
+            if (!closed || !hold.closed) {
                 closed = true;
-                release();
+                passed(true);
+                hold.run();
+                cleaner.clean(); // after that: an Error leaves it, so that one that is forgotten gives its slot back
                 journal.left(this);
             }
         } finally {

@@ -121,7 +121,7 @@ final class JournalSeat implements AutoCloseable {
 
     /** The writer's proper end: stored before the lock is released. */
     synchronized void closed() {
-        if (isOwned()) {
+        if (lock != null && isOwned()) {
             file.control.putIntRelease(at + Layout.PUBLISHER_SLOT_CLOSED, 1); // pairs with: ownerWakes
         }
     }
@@ -137,21 +137,20 @@ final class JournalSeat implements AutoCloseable {
         return lock != null;
     }
 
-    /** Closes the description; the kernel drops its locks. */
+    /** Closes the description; the kernel drops its locks. After an Error in its middle, the next close goes on. */
     @Override
     public synchronized void close() {
         if (lock != null) {
-            final Lock open = lock;
-            lock = null;
             if (controlLocked) {
+                lock.unlockBeforeClose(file.lockByte(Layout.CONTROL_CONTROL_LOCK));
                 controlLocked = false;
-                open.unlockBeforeClose(file.lockByte(Layout.CONTROL_CONTROL_LOCK));
             }
             if (at >= 0) {
-                open.unlockAndClose(file.lockByte(at));
+                lock.unlockAndClose(file.lockByte(at));
             } else {
-                open.close();
+                lock.close();
             }
+            lock = null;
         }
     }
 

@@ -53,26 +53,24 @@ public final class JournalWriter implements AutoCloseable {
             helper = with;
         }
 
-        /** Gives the slot back. */
+        /** Gives the slot back. After an Error in its middle, the next call goes on: each step may be done twice. */
         @Override
-        public void run() {
-            synchronized (this) {
-                if (closed) {
-                    return;
-                }
-                closed = true;
+        public synchronized void run() {
+            if (closed) {
+                return;
             }
             if (helper != null) {
                 helper.stop();
             }
+            appender.end(null);
+            seat.closed();
             try {
-                appender.end(null);
-                seat.closed();
                 appender.file.data().wakeAll();
                 appender.leave();
             } finally {
                 seat.close(); // last, when nothing can be stored any more
             }
+            closed = true;
         }
     }
 
@@ -186,18 +184,7 @@ public final class JournalWriter implements AutoCloseable {
      * @return the position where its record begins.
      */
     public long append(ByteBuffer message, int type) {
-        final int length = message.remaining();
-        final JournalClaim open = claim(length, type);
-        boolean copied = false;
-        try {
-            open.buffer().putBytes(0, message, message.position(), length);
-            copied = true;
-        } finally {
-            if (!copied) {
-                open.abort();
-            }
-        }
-        return open.commit();
+        return appender.append(message, type);
     }
 
     /**
@@ -386,7 +373,8 @@ public final class JournalWriter implements AutoCloseable {
 
     /** Gives the slot back without a check or a sync, whatever this writer is in the middle of. */
     void abandon() {
-        cleaner.clean();
+        hold.run();
+        cleaner.clean(); // after that: an Error leaves it, so that a writer that is forgotten gives its slot back
         journal.left(this);
     }
 

@@ -473,7 +473,7 @@ class JournalSurvivorsTest {
                     appended.add(2 * round);
                 } catch (ClosedException e) {
                     ended.incrementAndGet();
-                } catch (ViewAliveException e) { // cut off between a claim and its commit
+                } catch (ViewAliveException e) { // cut off between a claim and its commit (verb 4)
                     assertFalse(appended.contains(2 * round));
                 }
             }, 1, 2);
@@ -487,6 +487,55 @@ class JournalSurvivorsTest {
 
     private static byte[] bytes(long number) {
         return ByteBuffer.allocate(100).putLong(number).array();
+    }
+
+    /** Closes by dives: all but the last close of each object are cut off somewhere. */
+    private static void diveIntoCloses(Journal journal, int rounds) throws Exception {
+        for (int i = 0; i < rounds; i++) {
+            JournalWriter writer = journal.writer("w", i % 2 == 1, 1, Duration.ZERO);
+            Journals.append(writer, i, i + 1);
+            JournalConsumer consumer = journal.consumer("c");
+            JournalReader reader = journal.reader();
+            assertNotNull(reader.take());
+            assertEquals("m" + i, Journals.text(consumer.take()));
+            for (AutoCloseable each : List.of(writer, consumer, reader)) {
+                diveFrom(i, () -> close(each), 1, 2);
+                close(each);
+            }
+            assertFalse(journal.stats().writing() || journal.stats().helping());
+            assertThrows(ClosedException.class, consumer::take);
+            assertThrows(ClosedException.class, reader::take);
+            assertThrows(ClosedException.class, writer::sync);
+        }
+    }
+
+    private static void close(AutoCloseable object) {
+        try {
+            object.close();
+        } catch (RuntimeException e) {
+            throw e;
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Test
+    void aStackOverflowInACloseLeavesTheRestToTheNext() throws Exception {
+        try (Journal journal = Journal.create(path(), Journals.small())) {
+            final long before = held();
+            Throwable[] thrown = new Throwable[1];
+            Thread thread = new Thread(null, () -> {
+                try {
+                    diveIntoCloses(journal, 20); // the first of them load all classes
+                } catch (Exception | AssertionError e) {
+                    thrown[0] = e;
+                }
+            }, "dives", 1 << 18);
+            thread.start();
+            thread.join();
+            assertNull(thrown[0], () -> thrown[0].toString());
+            assertIsGivenBack(journal, before);
+        }
     }
 
     @Test
