@@ -442,7 +442,7 @@ abstract class JournalReads implements AutoCloseable {
                 throw new ViewAliveException("This " + this + " is polling, in its handler or in another thread. Close"
                     + " it after the poll.");
             }
-            if (!closed || !hold.closed) {
+            if (!hold.closed) {
                 closed = true;
                 passed(true);
                 hold.run();
