@@ -67,7 +67,7 @@ struct LineMasks {
 [[gnu::always_inline]] inline LineMasks look_at_line(const std::uint64_t* line, std::uint32_t fingerprint) noexcept {
     LineMasks masks{0, 0};
 #if defined(__SSE2__) && !defined(FLYRING_THREAD_SANITIZER)
-    // Each aligned half of such a load is one access, as a load of 8 bytes is.
+    // Each aligned half of such a load is one access, as a load of 8 bytes is. ThreadSanitizer does not know that.
     const __m128i wanted = _mm_set1_epi32(static_cast<int>(fingerprint));
     for (unsigned i = 0; i < line_entries; i += 4) {
         const __m128 one = _mm_load_ps(reinterpret_cast<const float*>(line + i));
