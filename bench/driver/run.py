@@ -241,8 +241,8 @@ class Runner:
 
     def one_round(self, number: int, measured: Measured) -> None:
         if measured.group.table.keys >= LARGE_MAP:
-            # The process was parked. Meanwhile a hypervisor takes pages of such a map out of its page tables, and the
-            # first operations would measure how it puts them back.
+            # The process was parked. Meanwhile a hypervisor may take pages of such a map out of its page tables, and
+            # the first operations would measure how it puts them back.
             self.warm_up(measured)
         for slices, kind in measured.group.table.kinds:
             self.turn(measured, number, slices, kind)
