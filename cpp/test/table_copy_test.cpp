@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -261,6 +265,53 @@ TEST_F(TableCopies, threads_read_on_while_another_grows_their_table) {
     EXPECT_EQ(content(table).size(), 50U);
     EXPECT_EQ(content(other).size(), 50U);
     EXPECT_EQ(held(), before);
+}
+
+namespace paused {
+std::atomic<bool> now{false};
+std::atomic<bool> enough{false};
+void until_enough(int) {
+    now = true;
+    const auto end = std::chrono::steady_clock::now() + 5ms;  // the thread may hold a lock that a grow needs
+    while (!enough && std::chrono::steady_clock::now() < end) {
+    }
+}
+}  // namespace paused
+
+// A signal stops a thread anywhere in a get; another thread of the same object grows the table meanwhile.
+TEST_F(TableCopies, a_get_that_a_grow_overtakes_finds_its_key) {
+    Table table = Table::create("t", options(2, flyring::KeyType::integer, 8));
+    std::int64_t value = 3;
+    table.put(7, flyring::Bytes(reinterpret_cast<const std::byte*>(&value), sizeof value));
+    struct sigaction pause{};
+    struct sigaction before{};
+    pause.sa_handler = paused::until_enough;
+    pause.sa_flags = SA_RESTART;
+    ASSERT_EQ(::sigaction(SIGUSR1, &pause, &before), 0);
+    std::atomic<bool> end{false};
+    std::atomic<int> absent{0};
+    std::atomic<int> found_absent{0};
+    std::thread reader([&] {
+        while (!end) {
+            std::int64_t seen = 0;
+            const flyring::MutableBytes buffer(reinterpret_cast<std::byte*>(&seen), sizeof seen);
+            if (!table.get(7, buffer) || seen != 3) ++absent;
+            if (table.get(8, buffer)) ++found_absent;
+        }
+    });
+    for (std::uint64_t i = 0; i < 300; ++i) {
+        std::this_thread::sleep_for(200us);  // the reader follows the last grow
+        paused::now = paused::enough = false;
+        ASSERT_EQ(::pthread_kill(reader.native_handle(), SIGUSR1), 0);
+        while (!paused::now) std::this_thread::yield();
+        table.grow(3 + i);
+        paused::enough = true;
+    }
+    end = true;
+    reader.join();
+    ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+    EXPECT_EQ(absent, 0);
+    EXPECT_EQ(found_absent, 0);
 }
 
 // The larger file has the name, but the folder cannot be written to the disk.

@@ -133,7 +133,7 @@ class Table {
                     detail::copy_value(buffer, value, length);
                 });
             if (FLYRING_LIKELY(cell < detail::absent && size <= buffer.size())) return size;
-            if (FLYRING_LIKELY(cell == detail::absent)) return {};
+            if (FLYRING_LIKELY(cell == detail::absent && !state_->has_left(at))) return {};  // as in find
         }
         return search_and_copy(key, buffer);
     }

@@ -53,7 +53,7 @@ namespace flyring::detail {
 
 /// Stands for no cell.
 inline constexpr std::uint64_t no_cell = ~std::uint64_t{0};
-/// Of find_undisturbed: the key is not there.
+/// Of find_undisturbed: the key is not there, unless the table has left the file meanwhile (TableState, rule 2).
 inline constexpr std::uint64_t absent = no_cell - 1;
 
 /// Entries of the index in one cache line. Their number in a copy is a multiple of it, and a copy begins at a page.
