@@ -57,7 +57,7 @@ class Helper:
         if self._pid != os.getpid():
             return
         self._stopped = True
-        if self._thread is not threading.current_thread():
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
             with contextlib.suppress(FlyringError):
                 self._files.wake_helper()
             self._thread.join()  # an interrupt ends this wait; the thread ends all the same

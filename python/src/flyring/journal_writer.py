@@ -144,10 +144,9 @@ class JournalWriter(_core.JournalWriter, Closing):
                 self._drop_claim()
                 self.sync()
         finally:
-            helper, self._helper = self._helper, None
             try:
-                if helper is not None:
-                    helper.stop()
+                if self._helper is not None:
+                    self._helper.stop()
             finally:  # also after an interrupt
                 self._shut()
 

@@ -37,6 +37,8 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
     /** What stats() has mapped for reading only; null before the first call. */
     private Seen seen;
     private volatile boolean closed;
+    /** Whether all is given back. */
+    private boolean ended;
 
     private Channel(String path, ChannelFile file, Header header, Identity identity, boolean wakes) {
         super(path, file, header);
@@ -941,7 +943,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
      */
     @Override
     public synchronized void close() {
-        if (closed) {
+        if (ended) {
             return;
         }
         List<Seat> all = List.copyOf(seats);
@@ -962,6 +964,7 @@ public final class Channel extends ChannelProperties implements AutoCloseable {
             }
             tellSleepers(true); // wakes the threads that wait in objects that are closed now
             file.close();
+            ended = true; // last: after an Error before this, the next close goes on
         } finally {
             stopped.forEach(Waiting::goOn);
         }

@@ -28,7 +28,7 @@ abstract class JournalReads implements AutoCloseable {
         private final JournalCursor cursor;
         /** Null for a reader. */
         private final JournalSeat seat;
-        private boolean closed;
+        private volatile boolean closed;
 
         Hold(JournalCursor cursor, JournalSeat seat) {
             this.cursor = cursor;

@@ -20,6 +20,8 @@ public final class LossySubscriber implements AutoCloseable {
     private final List<Memory> mapped;
     private final Wait waiting;
     private boolean closed;
+    /** Whether all is given back. */
+    private boolean ended;
     private boolean busy;
     /** Whether the handler ended the last controlled poll. */
     private boolean stopped;
@@ -495,10 +497,11 @@ public final class LossySubscriber implements AutoCloseable {
     /** Makes the object unusable. */
     void end() {
         forgetPeeked();
-        if (!closed) {
+        if (!ended) {
             closed = true;
             mapped.forEach(channel.file()::release);
             channel.release(this);
+            ended = true; // last: after an Error before this, the next close goes on
         }
     }
 }

@@ -143,7 +143,9 @@ final class TableSlot implements AutoCloseable {
 
     /** Records that a held writer was closed; called before the lock is released. */
     void closed() {
-        file.control.putIntRelease(AT + Layout.PUBLISHER_SLOT_CLOSED, 1);
+        if (lock != null && isOwned()) {
+            file.control.putIntRelease(AT + Layout.PUBLISHER_SLOT_CLOSED, 1);
+        }
     }
 
     /** Runs an action; the slot is busy meanwhile. */

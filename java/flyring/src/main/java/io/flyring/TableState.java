@@ -35,6 +35,8 @@ final class TableState {
     private final Object using = new Object();
     private volatile TableFile file;
     private volatile boolean closed;
+    /** Whether all is given back. */
+    private boolean ended;
     private volatile long lastLook = System.nanoTime() - LOOK_NANOS;
 
     TableState(TableFile file, OpenOptions options) {
@@ -374,8 +376,9 @@ final class TableState {
 
     /** Forgets the seat of a closed writer. */
     void left(TableWriter.Seat seat) {
-        seats.remove(seat);
-        leave(seat.slot().file());
+        if (seats.remove(seat)) {
+            leave(seat.slot().file());
+        }
     }
 
     /** A time-out in ns; throws if it is below 0. */
@@ -532,7 +535,7 @@ final class TableState {
     void close(boolean sync) {
         checkNoHandler();
         synchronized (changing) {
-            if (closed) {
+            if (ended) {
                 return;
             }
             if (slot != null) {
@@ -541,7 +544,7 @@ final class TableState {
             seats.forEach(TableWriter.Seat::checkIdle);
             seats.forEach(TableWriter.Seat::close);
             try {
-                if (sync) {
+                if (sync && !closed) {
                     sync();
                 }
             } finally {
@@ -551,6 +554,7 @@ final class TableState {
                 }
                 waits.forEach(TableWait::wake);
                 file.file.close();
+                ended = true;
             }
         }
     }

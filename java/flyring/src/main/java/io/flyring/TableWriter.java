@@ -33,6 +33,8 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
         private final byte[] name;
         private TableSlot slot;
         private boolean closed;
+        /** Whether all is given back. */
+        private boolean ended;
         /** {@link #checkReplaced} has thrown: the caller knows that another table has the name. */
         private boolean replaced;
         private long lastLook = System.nanoTime() - LOOK_NANOS;
@@ -126,20 +128,21 @@ public final class TableWriter extends TableVerbs implements AutoCloseable {
             }
         }
 
-        /** Gives the slot back. If a change was interrupted, the next owner of the slot completes it. */
+        /**
+         * Gives the slot back. If a change was interrupted, the next owner of the slot completes it. After an Error in
+         * its middle, the next close goes on: each step may be done twice.
+         */
         void close() {
             synchronized (this) {
-                if (closed) {
-                    return;
-                }
-                slot.checkIdle();
-                closed = true;
-                try {
-                    if (slot.isOwned()) {
+                if (!ended) {
+                    slot.checkIdle();
+                    closed = true;
+                    try {
                         slot.closed();
+                    } finally {
+                        slot.close();
                     }
-                } finally {
-                    slot.close();
+                    ended = true;
                 }
             }
             table.left(this);

@@ -23,7 +23,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
-import java.util.stream.Stream;
 import org.agrona.DirectBuffer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -126,25 +125,10 @@ class JournalSurvivorsTest {
         }
     }
 
-    /** How many descriptors and mappings this process has of files in the folder. */
-    private long held() throws IOException {
-        long count = 0;
-        for (String each : Folder.names("/proc/self/fd")) {
-            try {
-                count += Files.readSymbolicLink(Path.of("/proc/self/fd", each)).startsWith(rings.folder()) ? 1 : 0;
-            } catch (IOException e) {
-                continue; // that of the listing
-            }
-        }
-        try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
-            return count + maps.filter(line -> line.contains(rings.folder().toString())).count();
-        }
-    }
-
     @Test
     void aClosedObjectHoldsNothing() throws IOException {
         try (Journal journal = Journal.create(path(), Journals.small())) {
-            final long before = held();
+            final long before = rings.held();
             for (boolean helper : new boolean[] {false, true}) {
                 JournalWriter writer = journal.writer("w", helper, 1, Duration.ZERO);
                 Journals.fill(writer, writer.position() + 4 * Journals.SMALL, 1000);
@@ -156,18 +140,18 @@ class JournalSurvivorsTest {
                 assertNotNull(consumer.take());
                 Journals.append(writer, "x");
                 assertNotNull(tail.take());
-                assertTrue(held() > before + 4);
+                assertTrue(rings.held() > before + 4);
                 cold.close();
                 tail.close();
                 consumer.close();
                 writer.close();
-                assertEquals(before, held());
+                assertEquals(before, rings.held());
             }
             JournalReader reader = journal.reader();
             JournalWriter writer = journal.writer();
             assertNotNull(reader.take());
             journal.close();
-            assertEquals(0, held());
+            assertEquals(0, rings.held());
         }
     }
 
@@ -183,7 +167,7 @@ class JournalSurvivorsTest {
         } finally {
             ChannelFile.syncs = null;
         }
-        assertEquals(0, held());
+        assertEquals(0, rings.held());
         assertThrows(ClosedException.class, reader::take);
         journal.close();
         try (Journal again = Journal.open(path()); JournalWriter heir = Journals.writer(again)) {
@@ -234,7 +218,7 @@ class JournalSurvivorsTest {
     @Test
     void aHelperThatCannotMapASegmentKeepsNoDescriptor() throws Exception {
         try (Journal journal = Journal.create(path(), Journals.small().sync(JournalSync.every(Duration.ofMillis(1))))) {
-            final long before = held();
+            final long before = rings.held();
             AtomicInteger calls = new AtomicInteger();
             ChannelFile.faults = (call, file) -> {
                 final boolean helpers = Thread.currentThread().getName().equals("flyring-journal-helper");
@@ -244,7 +228,7 @@ class JournalSurvivorsTest {
             JournalWriter writer = journal.writer();
             Other.until(() -> calls.get() >= 5);
             writer.close();
-            assertEquals(before, held());
+            assertEquals(before, rings.held());
         }
     }
 
@@ -270,7 +254,7 @@ class JournalSurvivorsTest {
     }
 
     private void assertIsGivenBack(Journal journal, long before) throws IOException {
-        assertEquals(before, held());
+        assertEquals(before, rings.held());
         assertFalse(journal.stats().writing() || journal.stats().helping());
         final int closedAt = Layout.JOURNAL_CONTROL_SLOT + Layout.PUBLISHER_SLOT_CLOSED;
         assertEquals(1, (int) Journals.word(path(), closedAt));
@@ -282,7 +266,7 @@ class JournalSurvivorsTest {
     @Test
     void aWriterWhoseHelperCannotBeMadeIsGivenBack() throws IOException {
         try (Journal journal = Journal.create(path(), Journals.small())) {
-            final long before = held();
+            final long before = rings.held();
             AtomicInteger calls = new AtomicInteger();
             ChannelFile.faults = (call, file) -> call.equals("open") && file.startsWith(path())
                 && calls.incrementAndGet() > 1 ? -Linux.EMFILE : 0; // the first is that of the slot
@@ -296,7 +280,7 @@ class JournalSurvivorsTest {
     @Test
     void aWriterWhoseHelperCannotStartIsGivenBack() throws IOException {
         try (Journal journal = Journal.create(path(), Journals.small())) {
-            final long before = held();
+            final long before = rings.held();
             JournalHelper.threads = work -> new Thread(work) {
                 @Override
                 public void start() {
@@ -424,29 +408,6 @@ class JournalSurvivorsTest {
         }
     }
 
-    /** Calls an action ever nearer to the end of the stack, until it has just not enough: in its very middle. */
-    private static boolean dive(Runnable action) {
-        boolean done;
-        try {
-            done = dive(action);
-        } catch (StackOverflowError e) {
-            done = false;
-        }
-        try {
-            if (!done) {
-                action.run();
-            }
-            return true;
-        } catch (StackOverflowError e) {
-            return false;
-        }
-    }
-
-    /** Dives from another depth: its frames end elsewhere. */
-    private static long diveFrom(int depth, Runnable action, long a, long b) {
-        return depth == 0 ? dive(action) ? a : b : diveFrom(depth - 1, action, b, a + 1) + b;
-    }
-
     /** Appends by one of five verbs. */
     private static void appendBy(int verb, JournalWriter writer, byte[] bytes) {
         switch (verb) {
@@ -467,7 +428,7 @@ class JournalSurvivorsTest {
         for (int i = 0; i < rounds; i++) {
             final long round = i;
             JournalWriter writer = Journals.writer(journal);
-            diveFrom(i, () -> {
+            Dive.from(i, () -> {
                 try {
                     appendBy((int) round % 5, writer, bytes(2 * round));
                     appended.add(2 * round);
@@ -499,8 +460,7 @@ class JournalSurvivorsTest {
             assertNotNull(reader.take());
             assertEquals("m" + i, Journals.text(consumer.take()));
             for (AutoCloseable each : List.of(writer, consumer, reader)) {
-                diveFrom(i, () -> close(each), 1, 2);
-                close(each);
+                Dive.intoClose(i, each);
             }
             assertFalse(journal.stats().writing() || journal.stats().helping());
             assertThrows(ClosedException.class, consumer::take);
@@ -509,31 +469,31 @@ class JournalSurvivorsTest {
         }
     }
 
-    private static void close(AutoCloseable object) {
-        try {
-            object.close();
-        } catch (RuntimeException e) {
-            throw e;
-        } catch (Exception e) {
-            throw new IllegalStateException(e);
+    @Test
+    void aStackOverflowInTheCloseOfAJournalLeavesTheRestToTheNext() throws Exception {
+        Journal.create(path(), Journals.small()).close();
+        Dive.run(() -> {
+            for (int i = 0; i < 20; i++) {
+                Journal journal = Journal.open(path());
+                journal.push(new byte[10]);
+                journal.writer("w", i % 2 == 1, 1, Duration.ZERO);
+                assertNotNull(journal.consumer("c").take());
+                assertNotNull(journal.reader().take());
+                Dive.intoClose(i, journal);
+                assertThrows(ClosedException.class, journal::reader);
+                assertEquals(0, rings.held());
+            }
+        });
+        try (Journal journal = Journal.open(path())) {
+            assertIsGivenBack(journal, rings.held());
         }
     }
 
     @Test
     void aStackOverflowInACloseLeavesTheRestToTheNext() throws Exception {
         try (Journal journal = Journal.create(path(), Journals.small())) {
-            final long before = held();
-            Throwable[] thrown = new Throwable[1];
-            Thread thread = new Thread(null, () -> {
-                try {
-                    diveIntoCloses(journal, 20); // the first of them load all classes
-                } catch (Exception | AssertionError e) {
-                    thrown[0] = e;
-                }
-            }, "dives", 1 << 18);
-            thread.start();
-            thread.join();
-            assertNull(thrown[0], () -> thrown[0].toString());
+            final long before = rings.held();
+            Dive.run(() -> diveIntoCloses(journal, 20)); // the first of them load all classes
             assertIsGivenBack(journal, before);
         }
     }
@@ -550,12 +510,7 @@ class JournalSurvivorsTest {
                 writer.close();
                 assertThrows(ClosedException.class, () -> writer.claim(1));
             }
-            Throwable[] thrown = new Throwable[1];
-            Thread thread = new Thread(null, () -> diveOften(journal, 100, appended, ended), "dives", 1 << 18);
-            thread.setUncaughtExceptionHandler((where, e) -> thrown[0] = e);
-            thread.start();
-            thread.join();
-            assertNull(thrown[0], () -> thrown[0].toString());
+            Dive.run(() -> diveOften(journal, 100, appended, ended));
             assertTrue(ended.get() > 0);
             List<Long> read = new ArrayList<>();
             try (JournalReader reader = journal.reader()) {
@@ -576,7 +531,7 @@ class JournalSurvivorsTest {
         Journals.append(writer, "x");
         Journals.word(path(), Layout.JOURNAL_CONTROL_SYNCED, 3);
         assertThrows(CorruptJournalException.class, journal::close);
-        assertEquals(0, held());
+        assertEquals(0, rings.held());
         assertThrows(ClosedException.class, reader::take);
         assertThrows(ClosedException.class, journal::stats);
         journal.close();

@@ -53,6 +53,21 @@ final class Rings implements BeforeEachCallback, AfterEachCallback {
         }
     }
 
+    /** How many descriptors and mappings this process has of files in the folder. */
+    long held() throws IOException {
+        long count = 0;
+        for (String each : Folder.names("/proc/self/fd")) {
+            try {
+                count += Files.readSymbolicLink(Path.of("/proc/self/fd", each)).startsWith(folder) ? 1 : 0;
+            } catch (IOException e) {
+                continue; // that of the listing
+            }
+        }
+        try (Stream<String> maps = Files.lines(Path.of("/proc/self/maps"))) {
+            return count + maps.filter(line -> line.contains(folder.toString())).count();
+        }
+    }
+
     static Path spec(String name) {
         return Path.of(System.getProperty("flyring.spec")).resolve(name);
     }

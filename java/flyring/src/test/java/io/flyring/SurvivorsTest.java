@@ -72,6 +72,33 @@ class SurvivorsTest {
     }
 
     @Test
+    void aStackOverflowInACloseLeavesTheRestToTheNext() throws Exception {
+        create(1, 1).close();
+        Dive.run(() -> {
+            for (int i = 0; i < 20; i++) {
+                Channel channel = Channel.open(rings.path("s.ring"));
+                LossySubscriber lossy = channel.lossySubscriber();
+                for (boolean alone : new boolean[] {true, false}) {
+                    Subscriber subscriber = channel.subscriber();
+                    Publisher publisher = channel.publisher();
+                    assertTrue(publisher.offer(new byte[10]) > 0);
+                    assertEquals(1, subscriber.poll(message -> { }));
+                    assertEquals(1, lossy.poll(message -> { }));
+                    if (alone) {
+                        Dive.intoClose(i, publisher);
+                        Dive.intoClose(i, subscriber);
+                        assertThrows(ClosedException.class, () -> publisher.offer(new byte[1]));
+                    }
+                }
+                Dive.intoClose(i, i % 2 == 0 ? lossy : channel);
+                Dive.intoClose(i, channel);
+                assertThrows(ClosedException.class, channel::publisher);
+                assertEquals(0, rings.held());
+            }
+        });
+    }
+
+    @Test
     void anInterruptedThreadCanDoEverythingAndBreaksNothing() throws Exception {
         interrupted(() -> create(3, 3).close());
         try (Channel channel = Channel.open(rings.path("s.ring"))) {

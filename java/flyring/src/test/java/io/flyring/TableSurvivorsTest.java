@@ -33,6 +33,27 @@ class TableSurvivorsTest {
         }
     }
 
+    @Test
+    void aStackOverflowInACloseLeavesTheRestToTheNext() throws Exception {
+        Table.create(path(), TableOptions.integer().capacity(10).valueBytes(8)).close();
+        Dive.run(() -> {
+            for (int i = 0; i < 20; i++) {
+                Table table = Table.open(path());
+                TableWriter writer = table.writer();
+                writer.put(1, TableTest.buffer(new byte[8]), 0, 8);
+                Dive.intoClose(i, writer);
+                assertThrows(ClosedException.class, () -> writer.remove(1));
+                table.writer(); // the slot is free
+                Dive.intoClose(i, table);
+                assertThrows(ClosedException.class, table::size);
+                assertEquals(0, rings.held());
+            }
+        });
+        try (Table table = Table.open(path()); TableWriter writer = table.writer()) {
+            assertTrue(writer.put(1, TableTest.buffer(new byte[8]), 0, 8) > 0);
+        }
+    }
+
     /** Reads keys again and again; the result is how many values it has seen. */
     private static long reads(Table table, AtomicBoolean stop) {
         PayloadBuffer value = TableTest.buffer(new byte[LONGEST]);
