@@ -77,6 +77,40 @@ TEST_F(JournalRead, it_begins_at_each_position_and_number) {
     EXPECT_EQ(reader.number(), 600);
 }
 
+// A writer is stopped, or was killed, between the commit of a batch and its store of `published` (append 5 and 6). A tail
+// hands out such messages: what it says of them must be a start.
+TEST_F(JournalRead, it_begins_at_what_is_committed_and_not_yet_published) {
+    Journal journal = Journal::create("j", options());
+    JournalWriter writer = journals::writer(journal);
+    positions_ = append(writer, 0, 600);
+    const std::int64_t last = 599;
+    const std::int64_t end = writer.position();
+    const std::int64_t time = journal.reader(JournalStart::number(last)).take()->time();
+    for (const std::int64_t published : {positions_[595], positions_[599]}) {
+        set_control_word(layout::JOURNAL_CONTROL_PUBLISHED, published);
+        for (const JournalStart& start : {JournalStart::position(positions_[599]), JournalStart::number(last)}) {
+            JournalReader reader = journal.reader(start);
+            EXPECT_EQ(reader.number(), last);
+            EXPECT_EQ(reader.lost(), 0);
+            EXPECT_EQ(read_all(reader), 1);
+        }
+        JournalReader behind = journal.reader(JournalStart::position(end));
+        EXPECT_EQ(behind.number(), 600);
+        EXPECT_FALSE(behind.take());
+        behind.seek(JournalStart::number(600));
+        EXPECT_EQ(behind.position(), end);
+        behind.seek(JournalStart::time(time + 1));
+        EXPECT_EQ(behind.position(), end);
+        EXPECT_EQ(journal.consumer("c" + std::to_string(published), JournalStart::position(end)).number(), 600);
+        for (const JournalStart& none : {JournalStart::position(end + 64), JournalStart::position(end - 64),
+                                         JournalStart::number(601)}) {
+            EXPECT_EQ(code_of([&] { journal.reader(none); }), "invalid-argument");
+        }
+        EXPECT_EQ(code_of([&] { journal.reader(JournalStart::position(end), true); }), "invalid-argument");
+    }
+    set_control_word(layout::JOURNAL_CONTROL_PUBLISHED, end);
+}
+
 TEST_F(JournalRead, it_begins_at_a_time) {
     Journal journal = Journal::create("j", options());
     JournalWriter writer = journals::writer(journal);

@@ -181,6 +181,34 @@ def test_starts(journal: Journal, writer: JournalWriter) -> None:
             assert error.value.argument == "start", start
 
 
+def test_begins_at_what_is_committed_and_not_yet_published(journal: Journal, writer: JournalWriter) -> None:
+    """A writer is stopped, or was killed, between the commit of a batch and its store of ``published``: append 5 and 6.
+    A tail hands out such messages: what it says of them must be a start."""
+    places = [writer.append(bytes([i % 251]) * 200, time=1000 + i) for i in range(600)]
+    end = writer.position
+    for published in (places[595], places[599]):
+        journal._files.store(layout.JOURNAL_CONTROL_PUBLISHED, published)
+        at = JournalStart.at_position
+        for start in (at(places[599]), JournalStart.at_number(599), JournalStart.at_time(1599)):
+            with journal.reader(start) as reader:
+                assert (reader.number, reader.lost) == (599, 0), start
+                message = reader.take()
+                assert message is not None and message.position == places[599]
+                assert reader.take() is None
+        for start in (at(end), JournalStart.at_number(600), JournalStart.at_time(1600)):
+            with journal.reader(start) as reader:
+                assert (reader.position, reader.number) == (end, 600), start
+                assert reader.take() is None
+        with journal.consumer(f"c{published}", at(end)) as consumer:
+            assert consumer.number == 600
+        for start in (at(end + 64), at(end - 64), JournalStart.at_number(601)):
+            with pytest.raises(InvalidArgumentError):
+                journal.reader(start)
+        with pytest.raises(InvalidArgumentError):
+            journal.reader(at(end), durable=True)
+    journal._files.store(layout.JOURNAL_CONTROL_PUBLISHED, end)
+
+
 def test_each_record_is_a_place(journal: Journal, writer: JournalWriter) -> None:
     writer.append_many(payloads(1500))
     numbers = 0

@@ -29,7 +29,7 @@ from .journal_gate import (
     try_lock,
 )
 from .journal_reader import JournalReader
-from .journal_seek import JournalStart, Place, Start, behind_damage, end_place, find_place, oldest
+from .journal_seek import JournalStart, Place, Start, behind_damage, end_of_committed, end_place, find_place, oldest
 from .slots import PATIENCE, RETRY, change_slot
 from .system import control_lock, failed, new_lock
 from .wait import Wait
@@ -157,7 +157,8 @@ def take_consumer(journal: Journal, lock: File, name: str, start: Start, skip: b
                         lock.unlock(lock_of(files, slot))
                         raise
         if walks:  # without the lock: the walk may be long, and trims, other consumers and recoveries wait for the lock
-            begin = place_of(files, start, files.published, skip)
+            limit = end_of_committed(files) if isinstance(start, JournalStart) else files.published
+            begin = place_of(files, start, limit, skip)
             give_up = time.monotonic() + PATIENCE
             continue
         if time.monotonic() >= give_up:

@@ -16,6 +16,7 @@ from .journal_seek import (
     Start,
     behind_damage,
     cut_over,
+    end_of_committed,
     end_place,
     find_place,
     next_check,
@@ -102,6 +103,8 @@ class JournalReader(_core.JournalReader, AsyncReader):
         try:
             if self._foreign:
                 return self._find_proven(start)
+            if isinstance(start, JournalStart) and not self.durable:
+                limit = end_of_committed(files)
             return find_place(
                 files, start, JournalWalk(files.size), limit, lambda: end_place(files, JournalWalk(files.size), limit)
             )

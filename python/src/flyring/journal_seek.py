@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,6 +23,7 @@ from .journal_segment import (
     First,
     first_record,
     highest_whole,
+    map_segment,
     open_segment,
 )
 from .system import failed
@@ -74,6 +75,36 @@ class Place:
     cuts: int = 0
     """How many cuts lie between."""
     lost: int = 0
+
+
+def end_of_committed(files: JournalFiles) -> int:
+    """The end of what is committed. Records may lie above ``published`` for a moment, or until there is another writer
+    (append 5 and 6), and a tail hands them out: so a start that a reader has from a message may lie there. IoError."""
+    published = files.published
+    segment = files.segment_of(published)
+    memory = None if published < 0 or published % UNIT else map_segment(files, segment)
+    if memory is None:
+        return published
+    end = published
+    with closing(memory):
+        while end < segment + files.size:
+            length = memory.load32(layout.HEADER_LENGTH + end - segment)  # pairs with append 5
+            if length <= 0:
+                break
+            end += -(-length // UNIT) * UNIT
+    if end == published:
+        return published
+    file = open_segment(files, segment)
+    if file is None:
+        return published
+    walk = JournalWalk(files.size)
+    try:
+        walk.use(file, segment)
+        return walk.pass_records(published, end)[0]  # only sound ones
+    except OSError as error:
+        raise failed("read", error, files.segment_path(segment)) from error
+    finally:
+        walk.forget()
 
 
 def place_at_segment(files: JournalFiles, position: int, walk: JournalWalk) -> Place | None:

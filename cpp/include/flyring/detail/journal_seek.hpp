@@ -42,6 +42,26 @@ inline std::int64_t end_of_reading(const JournalFile& file, bool durable) {
     return last ? *last + header.size() : 0;
 }
 
+/// The end of what is committed. Records may lie above `published` for a moment, or until there is another writer (3.1,
+/// 5 and 6), and a tail hands them out: so a start that a reader has from a message may lie there (3.3).
+inline std::int64_t end_of_committed(const JournalFile& file, bool durable) {
+    const std::int64_t published = end_of_reading(file, durable);
+    if (durable || !file.is_of_this_boot()) return published;
+    const std::int64_t segment = file.header.segment_of(published);
+    const Fd fd = open_segment(file, segment);
+    if (!fd) return published;
+    const Mapping mapping = map_segment(file, fd, segment, Access::read);
+    std::int64_t end = published;
+    while (end < segment + file.header.size()) {
+        std::byte* at = mapping.data() + layout::HEADER_LENGTH + file.header.in_segment(end);
+        const RecordHead head{load_acquire(word_at<std::int32_t>(at, layout::RECORD_LENGTH)),  // pairs with append 5
+                              load_relaxed(word_at<std::int32_t>(at, layout::RECORD_TYPE))};
+        if (!head.is_sound(file.header, end)) break;
+        end += head.size();
+    }
+    return end;
+}
+
 /// Up to where spans may be read: all of `published`, or to the end of the check at `synced`. In another boot no word
 /// says it, and the CRCs must.
 inline std::int64_t end_of_spans(const JournalFile& file, bool durable) {
@@ -118,7 +138,10 @@ class JournalSeek {
     JournalCursor position(std::int64_t wanted) {
         if (!is_journal_position(wanted)) throw InvalidArgument("start", "a position is a multiple of 64, 0 or above");
         if (file_.is_of_this_boot() && wanted > std::max(end_of_reading(file_, durable_), committed_)) {
-            throw InvalidArgument("start", "position " + std::to_string(wanted) + " lies beyond the journal's end");
+            committed_ = end_of_committed(file_, durable_);
+            if (wanted > committed_) {
+                throw InvalidArgument("start", "position " + std::to_string(wanted) + " lies beyond the journal's end");
+            }
         }
         if (wanted < beginning(file_)) return oldest();
         from_ = wanted;
@@ -182,7 +205,8 @@ class JournalSeek {
     /// found is true.
     template <typename Before, typename Found>
     JournalCursor search(const JournalCursor& first, Before&& before, Found&& found) {
-        const std::int64_t end = limit();
+        committed_ = end_of_committed(file_, durable_);
+        const std::int64_t end = std::max(limit(), committed_);
         const std::int64_t low = file_.header.segment_of(first.position);
         std::vector<std::int64_t> all = list_segments(file_);
         all.erase(std::remove_if(all.begin(), all.end(), [&](std::int64_t one) { return one < low || one > end; }),

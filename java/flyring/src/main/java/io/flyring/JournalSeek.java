@@ -46,6 +46,31 @@ final class JournalSeek {
         return !file.isOfBoot() ? Layout.MAX_POSITION : JournalFile.isPosition(published) ? published : 0;
     }
 
+    /**
+     * The end of what is committed. Records may lie above {@code published} for a moment, or until there is another
+     * writer (append 5 and 6), and a tail hands them out: so a start that a reader has from a message may lie there.
+     */
+    private long committed() {
+        final long published = limit();
+        if (durable || !file.isOfBoot()) {
+            return published;
+        }
+        final long base = file.segmentOf(published);
+        try (JournalSegment segment = JournalSegment.open(file, base, true)) {
+            final Memory memory = segment == null ? null : segment.map();
+            long end = published;
+            while (memory != null && end < base + segmentSize) {
+                final int at = (int) (end - base);
+                final int length = memory.getIntAcquire(at); // pairs with: append 5
+                if (!JournalRecord.isSound(length, memory.getInt(at + Layout.RECORD_TYPE), at, segmentSize)) {
+                    break;
+                }
+                end += JournalRecord.size(length);
+            }
+            return end;
+        }
+    }
+
     /** The journal's end. */
     Place newest() {
         if (!file.isOfBoot() && !durable) {
@@ -124,7 +149,8 @@ final class JournalSeek {
      */
     Place position(long position, boolean strict) {
         final long claimed = file.word(Layout.JOURNAL_CONTROL_CLAIMED);
-        final long limit = limit();
+        final long published = limit();
+        final long limit = strict && position > published ? committed() : published;
         if (position > limit && (strict || position > claimed)) {
             throw noPosition(position, strict, "it lies behind the journal's end, " + limit);
         }
@@ -183,7 +209,7 @@ final class JournalSeek {
 
     /** The first message of a number or a time, or behind it if it is damaged; else the end. */
     private Place search(long number, long time) {
-        final long end = file.isOfBoot() || durable ? limit() : proven().position;
+        final long end = file.isOfBoot() || durable ? committed() : proven().position;
         long from = segmentFor(number, time, end);
         while (true) {
             found = false;

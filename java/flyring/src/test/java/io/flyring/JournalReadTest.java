@@ -72,6 +72,45 @@ class JournalReadTest {
         return all;
     }
 
+    /**
+     * A writer is stopped, or was killed, between the commit of a batch and its store of published (append 5 and 6). A
+     * tail hands out such messages: what it says of them must be a start.
+     */
+    @Test
+    void beginsAtWhatIsCommittedAndNotYetPublished() throws IOException {
+        append(600);
+        final long end = writer.position();
+        final long last = positions.get(599);
+        for (long published : new long[] {positions.get(595), last}) {
+            Journals.word(path(), Layout.JOURNAL_CONTROL_PUBLISHED, published);
+            for (JournalStart start : List.of(JournalStart.position(last), JournalStart.number(599),
+                JournalStart.time(1599))) {
+                try (JournalReader reader = journal.reader(start)) {
+                    assertEquals(599, reader.number(), start.toString());
+                    assertEquals(0, reader.lost());
+                    assertEquals(List.of(599L), numbers(reader));
+                }
+            }
+            for (JournalStart start : List.of(JournalStart.position(end), JournalStart.number(600),
+                JournalStart.time(1600))) {
+                try (JournalReader reader = journal.reader(start)) {
+                    assertEquals(600, reader.number());
+                    assertEquals(end, reader.position());
+                    assertNull(reader.take());
+                }
+            }
+            try (JournalConsumer consumer = journal.consumer("c" + published, JournalStart.position(end))) {
+                assertEquals(600, consumer.number());
+            }
+            for (JournalStart none : List.of(JournalStart.position(end + 64), JournalStart.position(end - 64),
+                JournalStart.number(601))) {
+                assertThrows(InvalidArgumentException.class, () -> journal.reader(none));
+            }
+            assertThrows(InvalidArgumentException.class, () -> journal.reader(JournalStart.position(end), true, false));
+        }
+        Journals.word(path(), Layout.JOURNAL_CONTROL_PUBLISHED, end);
+    }
+
     @Test
     void readsFromDiskAndFollows() {
         append(300); // five segments
