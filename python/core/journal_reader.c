@@ -185,6 +185,18 @@ static PyObject *reader_store(JournalReader *self, PyObject *ignored)
     return Py_NewRef(Py_None);
 }
 
+/* For forget, under the control lock: removes the name. Raises if the consumer cannot be used: then another process may
+   have the slot. */
+static PyObject *reader_unkeep(JournalReader *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (!journal_reader_kind.usable(&self->base))
+        return NULL;
+    if (self->slot != NULL)
+        STORE32_RELEASE(self->slot + SUBSCRIBER_SLOT_KEPT, 0); /* pairs with trim (acquire) */
+    return Py_NewRef(Py_None);
+}
+
 /* False with an exception if it cannot be used. */
 static PyObject *reader_check(JournalReader *self, PyObject *ignored)
 {
@@ -243,6 +255,7 @@ static PyMethodDef methods[] = {
      "_wait_beyond(position): reads nothing until more than that is published"},
     {"_limit", (PyCFunction)reader_limit, METH_NOARGS, "_limit() -> up to where it may read now"},
     {"_store", (PyCFunction)reader_store, METH_NOARGS, "stores the gate"},
+    {"_unkeep", (PyCFunction)reader_unkeep, METH_NOARGS, "a consumer's slot loses its name"},
     {NULL, NULL, 0, NULL},
 };
 

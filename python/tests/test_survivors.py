@@ -28,10 +28,12 @@ from flyring import (
     ClosedError,
     FlyringError,
     InvalidArgumentError,
+    Journal,
     TwoThreadsError,
     ViewAliveError,
     layout,
 )
+from flyring.system import control_lock, new_lock
 
 SHAPE: Any = {"kind": "broadcast", "capacity": 4096, "publishers": 2, "subscribers": 2, "counters": 64}
 PACKAGE = os.path.dirname(flyring.__file__)
@@ -362,6 +364,34 @@ def test_evict_frees_publishers_at_once_also_in_the_middle_of_a_poll(slots: Chan
             lost()
     subscriber.close()
     publisher.close()
+
+
+@pytest.mark.parametrize("what", ["subscriber", "consumer"])
+def test_forget_while_another_thread_closes(what: str, slots: Channel) -> None:
+    """It waits for the control lock, which another process has. The name stays: the close came first."""
+    with Journal.create("j", segment_size=65536) as journal:
+        owner: Any = slots.subscriber("s", kept=True) if what == "subscriber" else journal.consumer("s")
+        files: Any = slots._attached if what == "subscriber" else journal._files
+        errors: list[BaseException] = []
+
+        def forget() -> None:
+            try:
+                owner.forget()
+            except BaseException as error:
+                errors.append(error)
+
+        other = new_lock(files.file, files.path)
+        with control_lock(other, files.path):
+            thread = threading.Thread(target=forget)
+            thread.start()
+            time.sleep(0.05)
+            owner.close()
+        other.close()
+        thread.join()
+        assert [type(error) for error in errors] == [ClosedError]
+        again = slots.subscriber("s", kept=True) if what == "subscriber" else journal.consumer("s")
+        assert again.epoch == owner.epoch + 1
+        again.forget()
 
 
 def test_a_gate_that_an_evicted_owner_stored_late_is_taken_back_by_the_publisher(slots: Channel) -> None:

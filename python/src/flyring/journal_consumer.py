@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -124,8 +125,10 @@ class JournalConsumer(JournalReader):
         """Closes the consumer and removes its name, so that it holds no segment back. IoError."""
         self._check()
         files = self._files
-        with control_lock(self._lock, files.path):
-            forget_slot(files, self._slot)
+        # A description of its own: a close of another thread does not drop its lock, so no process takes the slot.
+        with closing(new_lock(files.file, files.path)) as lock, control_lock(lock, files.path):
+            self._unkeep()
+            files.sync_control()
             self.close()
 
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Self
 
 from . import _core
 from .errors import InvalidArgumentError
 from .reader import Reader
 from .slots import SubscriberSlot, clear_name
-from .system import control_lock
+from .system import control_lock, new_lock
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Subscriber(_core.Subscriber, Reader):
             raise InvalidArgumentError("kind", "an inbox has one reader, whose slot is always kept; evict it")
         self._check()
         attached = self._channel._attached
-        with control_lock(self._lock, attached.path):
+        # A description of its own: a close of another thread does not drop its lock, so no process takes the slot.
+        with closing(new_lock(attached.file, attached.path)) as lock, control_lock(lock, attached.path):
             self._unkeep()
             clear_name(attached, attached.header.subscriber_slot(self.slot))
             self.close()

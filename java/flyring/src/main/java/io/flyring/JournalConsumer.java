@@ -274,12 +274,11 @@ public final class JournalConsumer extends JournalReads {
     /** Removes the name, and closes: what this consumer has not consumed no longer holds back a trim. */
     public void forget() {
         checkUsable();
-        seat.lockControl();
-        try {
+        try (JournalSeat other = new JournalSeat(file)) { // a close of another thread does not drop its control lock
+            other.lockControl();
+            checkUsable(); // until this ends, no other process takes the slot
             new JournalGate(file, slot()).keep(false);
             file.syncControl();
-        } finally {
-            seat.unlockControl();
         }
         close();
     }

@@ -577,7 +577,7 @@ public final class Subscriber implements AutoCloseable {
                 + " Close the subscriber, or evict the slot.");
         }
         checkOwned();
-        channel.joining().forget(seat.lock(), slot);
+        channel.joining().forget(slot, this::checkOwned);
         close();
     }
 }

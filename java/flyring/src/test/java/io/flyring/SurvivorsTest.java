@@ -98,6 +98,42 @@ class SurvivorsTest {
         });
     }
 
+    /** Runs {@code forget} while another thread has the control lock, and {@code close} meanwhile: the name stays. */
+    private static void forgetBeside(Lock other, long controlLock, Runnable forget, AutoCloseable close)
+        throws Exception {
+        AtomicReference<Throwable> error = new AtomicReference<>();
+        Thread thread = new Thread(forget);
+        thread.setUncaughtExceptionHandler((which, thrown) -> error.set(thrown));
+        other.lockControl(controlLock);
+        thread.start();
+        Thread.sleep(50);
+        close.close();
+        other.close();
+        thread.join();
+        assertTrue(error.get() instanceof ClosedException, () -> "" + error.get());
+    }
+
+    @Test
+    void forgetWhileAnotherThreadClosesLeavesTheSlotToTheNextOwner() throws Exception {
+        try (Channel channel = create(1, 1)) {
+            Subscriber subscriber = channel.subscriber("s", true);
+            forgetBeside(channel.file().newLock(), channel.header().controlOffset + Layout.CONTROL_CONTROL_LOCK,
+                subscriber::forget, subscriber);
+            try (Subscriber again = channel.subscriber("s", true)) {
+                assertEquals(2, again.epoch());
+            }
+        }
+        try (Journal journal = Journal.create(rings.path("j.journal"), Journals.small())) {
+            JournalConsumer consumer = journal.consumer("s");
+            JournalFile file = consumer.file;
+            forgetBeside(file.file.newLock(), file.lockByte(Layout.CONTROL_CONTROL_LOCK), consumer::forget, consumer);
+            assertEquals(1, journal.stats().consumers().size());
+            try (JournalConsumer again = journal.consumer("s")) {
+                assertEquals(2, again.epoch());
+            }
+        }
+    }
+
     @Test
     void anInterruptedThreadCanDoEverythingAndBreaksNothing() throws Exception {
         interrupted(() -> create(3, 3).close());
