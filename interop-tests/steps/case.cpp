@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <stdexcept>
 #include <thread>
 
@@ -138,7 +139,7 @@ std::unique_ptr<flyring::Publisher> Case::contend(Stage& stage, Tracee& child) {
     const bool must_wait = locked(stage.path, layout::HEADER_LENGTH) || locked(stage.path, image.publisher_slot(0));
     std::unique_ptr<flyring::Publisher> got;
     std::atomic<bool> done{false};
-    std::thread other([&] {
+    std::future<void> other = std::async(std::launch::async, [&] {  // an exception of it is thrown by get()
         const Clock::time_point deadline = Clock::now() + std::chrono::seconds(2);
         while (!done && Clock::now() < deadline) {
             try {
@@ -153,12 +154,12 @@ std::unique_ptr<flyring::Publisher> Case::contend(Stage& stage, Tracee& child) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         const bool stolen = done;
         child.kill();
-        other.join();
+        other.get();
         if (stolen)
             throw Wrong("expected another publisher to wait while the child has a lock, found that it got the slot");
         ++contender_waited_;
     } else {
-        other.join();
+        other.get();
         ++contender_first_;
     }
     if (!got) throw Wrong("expected another publisher to get the slot within 2 s, found that it did not");

@@ -61,9 +61,12 @@ struct Arguments {
 /// What the processes of `--jobs` share. Each goes through the same list of tests and takes the next one that no other
 /// process has.
 struct Shared {
+    static constexpr int most_jobs = 64;
+
     std::atomic<std::size_t> next{0};
     std::atomic<int> passed{0};
     std::atomic<int> failed{0};
+    char doing[most_jobs][64] = {};  // the test that each process does
 };
 
 constexpr std::size_t stopping_short =
@@ -88,8 +91,8 @@ std::set<std::size_t> choose(const Recording& recording, const Arguments& argume
 
 class Program {
   public:
-    Program(Arguments arguments, Shared& shared)
-        : arguments_(std::move(arguments)), journal_setup_(arguments_.setup), shared_(shared) {
+    Program(Arguments arguments, int job, Shared& shared)
+        : arguments_(std::move(arguments)), journal_setup_(arguments_.setup), shared_(shared), job_(job) {
         journal_setup_.path = std::filesystem::path(journal_setup_.path).replace_extension(".journal");
     }
 
@@ -157,6 +160,7 @@ class Program {
         random_.seed(sequence);
         start_ = std::chrono::steady_clock::now();
         at_ = 0;
+        std::snprintf(shared_.doing[job_], sizeof shared_.doing[job_], "%s", name.c_str());
         try {
             action();
             ++shared_.passed;
@@ -462,6 +466,7 @@ class Program {
     Arguments arguments_;
     Setup journal_setup_;  // with the path of a journal
     Shared& shared_;
+    int job_;
     std::size_t number_ = 0;             // of the test at which the list is
     std::size_t mine_ = shared_.next++;  // of the test that this process does next
     std::mt19937_64 random_;
@@ -494,7 +499,7 @@ bool parse(int count, char** words, Arguments& arguments) {
         } else if (word == "--keep") {
             arguments.keep = value;
         } else if (word == "--jobs") {
-            arguments.jobs = std::max(1, std::stoi(value));
+            arguments.jobs = std::clamp(std::stoi(value), 1, Shared::most_jobs);
         } else {
             return false;
         }
@@ -503,7 +508,7 @@ bool parse(int count, char** words, Arguments& arguments) {
 }
 
 /// Does tests in a process of its own, with files of its own, on one processor.
-int work(Arguments arguments, int processor, Shared& shared) {
+int work(Arguments arguments, int job, int processor, Shared& shared) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     std::string folder = "/dev/shm/flyring-steps-XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) {
@@ -512,7 +517,7 @@ int work(Arguments arguments, int processor, Shared& shared) {
     }
     arguments.setup.path = folder + "/steps.ring";
     steps::use_one_processor(processor);
-    Program(std::move(arguments), shared).run();
+    Program(std::move(arguments), job, shared).run();
     std::filesystem::remove_all(folder);
     return 0;
 }
@@ -544,13 +549,13 @@ int main(int count, char** words) {
     std::vector<pid_t> workers;
     for (int worker = 0; worker < arguments.jobs; ++worker) {
         const pid_t pid = ::fork();
-        if (pid == 0) return work(std::move(arguments), processor + worker, shared);
+        if (pid == 0) return work(std::move(arguments), worker, processor + worker, shared);
         workers.push_back(pid);
     }
-    for (const pid_t worker : workers) {
+    for (std::size_t job = 0; job < workers.size(); ++job) {
         int status = -1;
-        if (worker < 0 || ::waitpid(worker, &status, 0) != worker || status != 0) {
-            std::printf("a process of --jobs ended with status %d\n", status);
+        if (workers[job] < 0 || ::waitpid(workers[job], &status, 0) != workers[job] || status != 0) {
+            std::printf("FAILED: a process of --jobs ended with status %d in %s\n", status, shared.doing[job]);
             ++shared.failed;
         }
     }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <stdexcept>
 #include <thread>
 
@@ -126,19 +127,18 @@ void QueueCase::wake(std::size_t k) const {
     QueueStage stage(setup_.path, base_, live_);
     Ledger due = ledger(k);
     stage.live->set_spin(std::chrono::nanoseconds::zero());
-    std::atomic<bool> woken{false};
     Clock::time_point when;
     std::optional<flyring::Job> job;
-    std::thread sleeper([&] {
+    std::future<void> sleeper = std::async(std::launch::async, [&] {  // an exception of it is thrown by get()
         job = stage.live->take(3 * latest);
         when = Clock::now();
-        woken = true;
     });
     const auto asleep = [&] {
         const Bytes now = read_file(setup_.path);
         return Image(now).get<std::uint32_t>(layout::HEADER_LENGTH + layout::CONTROL_JOBS_ASLEEP) != 0;
     };
-    while (!asleep() && !woken) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    while (!asleep() && sleeper.wait_for(std::chrono::microseconds(200)) != std::future_status::ready) {
+    }
     Clock::time_point from;
     {
         Tracee child(recorder_.command());
@@ -157,7 +157,7 @@ void QueueCase::wake(std::size_t k) const {
         due.add({0, end - Image(base_).align(38)}, one);
         from = Clock::now();
     }
-    sleeper.join();
+    sleeper.get();
     if (!job) throw Wrong("expected that the sleeper gets the job, found that it slept until its time was over");
     if (when - from > latest) throw Wrong("expected that the sleeper wakes within 1 s, found that it does not");
     due.hand_out(*job);
