@@ -148,6 +148,24 @@ class Model final : public Search<State> {
     static void ended(Reader& r) {
         r.get++;
         r.pc = r.g = r.i = r.v = r.q = r.k = r.a = r.b = r.low = r.c = r.met[0] = r.met[1] = r.left = 0;
+        forget_line(r);
+    }
+    static void forget_line(Reader& r) {
+        r.loaded = 0;
+        std::memset(r.line, 0, sizeof r.line);
+    }
+    // Of a reader that loads all entries before the first cell: loads entry i.
+    bool load_entry(State& s, Reader& r, int i) const {
+        if (r.loaded >> i & 1) return false;
+        r.line[i] = s.m[at_entry(r.g & 1, i)];
+        r.loaded = static_cast<int8_t>(r.loaded | 1 << i);
+        return true;
+    }
+    int first_of_line() const { return off(Mutant::entries_behind_look) ? 1 : 0; }
+    bool line_is_loaded(const Reader& r) const { return (r.loaded | first_of_line()) == (1 << c.entries) - 1; }
+    bool loads_line(const Reader& r, int i) const {
+        const char what = c.gets[i][0] ? c.gets[i][r.get] : 0;
+        return (what == 'L' || what == 'M') && r.pc == pc_entry && !line_is_loaded(r);
     }
     // Whether what was read is whole, and is what the version says.
     void check_value(const State& s, const Reader& r) {
@@ -155,11 +173,12 @@ class Model final : public Search<State> {
         verify(r.a == r.b && (r.a & ~removed) == n && s.is_remove[n] == (r.a & removed ? 1 : 0), "T1");
         if (!(r.a & removed)) verify(s.key_of[n] == r.k, "T1");
     }
+    static constexpr int8_t pc_entry = 2;
     bool reader_step(State& s, int i) {
         enum : int8_t {
             begin,
             look_at_generation,
-            entry,
+            entry = pc_entry,
             load_version,
             load_seq,
             load_key,
@@ -168,13 +187,15 @@ class Model final : public Search<State> {
             second_look,
             load_key_late,
             value,
-            miss
+            miss,
+            late_entry
         };
         Reader& r = s.reader[i];
         const char what = c.gets[i][0] ? c.gets[i][r.get] : 0;
         if (!what) return false;
         const bool walk = what == 'W';
-        const int k = what == 'Y' ? 2 : 1;
+        const bool line = what == 'L' || what == 'M';
+        const int k = what == 'Y' || what == 'M' ? 2 : 1;
         const int body = off(Mutant::one_body) ? 0 : r.v & 1;
         const int q = at_cell(r.c, body ? seq1 : seq0);
         const auto next_entry = [&] {
@@ -213,7 +234,15 @@ class Model final : public Search<State> {
                 r.pc = entry;
                 break;
             case entry: {
-                const int e = s.m[at_entry(r.g & 1, r.i)];
+                if (loads_line(r, i)) {  // steps() has the other orders
+                    for (int at = first_of_line(); !load_entry(s, r, at);) ++at;
+                    break;
+                }
+                if (line && !(r.loaded >> r.i & 1)) {  // the mutant's, which comes behind the look
+                    next_entry();
+                    break;
+                }
+                const int e = line ? r.line[r.i] : s.m[at_entry(r.g & 1, r.i)];
                 if (e == 0) {
                     r.pc = miss;
                 } else if (e == tombstone) {
@@ -282,13 +311,24 @@ class Model final : public Search<State> {
                 }
                 break;
             case miss:
-                if (s.m[generation] != r.g && !off(Mutant::no_generation_look)) {
+                if (off(Mutant::entries_behind_look) && (r.loaded & 1)) {
+                    absent(s, r, k);
+                    ended(r);
+                } else if (s.m[generation] != r.g && !off(Mutant::no_generation_look)) {
                     r.pc = look_at_generation;
                     r.g = r.i = r.v = r.q = r.k = r.a = r.b = r.c = 0;
+                    forget_line(r);
+                } else if (line && off(Mutant::entries_behind_look)) {
+                    r.pc = late_entry;
                 } else {
                     absent(s, r, k);
                     ended(r);
                 }
+                break;
+            case late_entry:
+                load_entry(s, r, 0);
+                r.i = 0;
+                r.pc = entry;
                 break;
         }
         return true;
@@ -346,7 +386,12 @@ class Model final : public Search<State> {
         for (int i = 0; i < writers; ++i) writer_steps(s, i);
         for (int i = 0; i < readers; ++i) {
             State n = s;
-            if (reader_step(n, i)) emit(n, false);
+            if (loads_line(s.reader[i], i)) {
+                for (int at = first_of_line(); at < c.entries; ++at, n = s)
+                    if (load_entry(n, n.reader[i], at)) emit(n, false);
+            } else if (reader_step(n, i)) {
+                emit(n, false);
+            }
             check_bounded(s, i);
         }
     }

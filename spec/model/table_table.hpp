@@ -39,6 +39,7 @@ enum class Mutant {
     changed_not_by_next,
     miss_ends,
     no_generation_look,
+    entries_behind_look,
     change_in_one_copy,
     move_without_look,
     no_fence_before_clear,
@@ -55,7 +56,8 @@ struct Scenario {
     // What the writers do, one after the other: x, y put the key; d, e remove it; r one step of a rebuild, R a whole
     // one.
     const char* plan;
-    // What each reader does: X, Y get the key; W a walk over the cells (iteration, snapshot).
+    // What each reader does: X, Y get the key; L, M get key 1, 2 and load all entries before the first cell, in any
+    // order (find 2); W a walk over the cells (iteration, snapshot).
     const char* gets[2];
     int kills, losses;  // losses: a writer loses its lock between two changes
     bool large;
@@ -74,6 +76,11 @@ inline const Scenario scenarios[] = {
     {"rebuild, changes", 2, 3, "xyrrrrrdxrrrre", {"X", ""}, 0, 0, false},
     {"rebuild, killed", 2, 3, "xrrrrryrrrrx", {"Y", ""}, 1, 0, false},
     {"rebuild, removed, killed", 2, 3, "xyrrrrrrdrrry", {"", ""}, 1, 0, false},
+    {"line", 2, 2, "xydx", {"ML", ""}, 0, 0, false},
+    {"line, killed", 2, 2, "xydx", {"L", ""}, 1, 0, false},
+    {"line, removed, killed", 1, 2, "xdx", {"LL", ""}, 1, 0, false},
+    {"line, rebuilt twice", 1, 2, "xRR", {"L", ""}, 0, 0, false},
+    {"line, rebuild, changes", 2, 3, "xyrrrrrdxrrrre", {"L", ""}, 0, 0, false},
     {"walk", 2, 2, "xydx", {"W", ""}, 0, 0, false},
     {"walk, killed", 1, 1, "xdy", {"W", ""}, 1, 0, false},
     {"lock lost", 1, 1, "xx", {"X", ""}, 0, 1, false},
@@ -83,6 +90,8 @@ inline const Scenario scenarios[] = {
     {"large: two readers", 2, 2, "xydxe", {"XY", "YX"}, 1, 0, true},
     {"large: rebuild", 2, 3, "xyrrrrrrdrrrxrrrrrrrrye", {"XY", ""}, 1, 0, true},
     {"large: rebuilt twice", 2, 2, "xRdRyRx", {"XY", ""}, 1, 0, true},
+    {"large: line, killed", 2, 3, "xydxey", {"LM", ""}, 1, 0, true},
+    {"large: line, rebuild", 2, 3, "xyrrrrrrdrrrxrrrrrrrrye", {"L", ""}, 0, 0, true},
     {"large: walk", 2, 3, "xydyxe", {"WX", ""}, 2, 0, true},
     {"large: lock lost, killed", 2, 2, "xydxy", {"XY", ""}, 1, 1, true},
 };
@@ -123,6 +132,8 @@ inline const Row<Mutant> rows[] = {
      "updates, killed"},
     {Mutant::miss_ends, "table find 4", "another key in the cell ends the search", "T3", "", "two keys"},
     {Mutant::no_generation_look, "table find 5", "the generation is not loaded again", "T3", "", "rebuilt twice"},
+    {Mutant::entries_behind_look, "table find 2", "an entry is loaded behind the look of find 5", "T3", "",
+     "line, rebuilt twice"},
     {Mutant::change_in_one_copy, "table rebuild", "a change goes into the current copy only", "T6", "",
      "rebuild, changes"},
     {Mutant::move_without_look, "table rebuild 2", "an entry is moved that is there already", "T6", "",

@@ -48,6 +48,7 @@ struct Reader {
     int8_t get, pc, g, i, v, q, k, a, b;
     int8_t low, last[2];     // truth, stamps: what the result may not fall behind; what it has seen of each key
     int8_t c, met[2], left;  // of a walk: the cell; the stamp that it met of each key; bits: this key was removed
+    int8_t loaded, line[max_entries];  // of a look at many entries at once: bits: this one was loaded; what it was
 };
 struct State {
     int8_t m[words];
