@@ -77,8 +77,8 @@ TEST_F(JournalRead, it_begins_at_each_position_and_number) {
     EXPECT_EQ(reader.number(), 600);
 }
 
-// A writer is stopped, or was killed, between the commit of a batch and its store of `published` (append 5 and 6). A tail
-// hands out such messages: what it says of them must be a start.
+// A writer is stopped, or was killed, between the commit of a batch and its store of `published` (append 5 and 6). A
+// tail hands out such messages: what it says of them must be a start.
 TEST_F(JournalRead, it_begins_at_what_is_committed_and_not_yet_published) {
     Journal journal = Journal::create("j", options());
     JournalWriter writer = journals::writer(journal);
@@ -102,8 +102,8 @@ TEST_F(JournalRead, it_begins_at_what_is_committed_and_not_yet_published) {
         behind.seek(JournalStart::time(time + 1));
         EXPECT_EQ(behind.position(), end);
         EXPECT_EQ(journal.consumer("c" + std::to_string(published), JournalStart::position(end)).number(), 600);
-        for (const JournalStart& none : {JournalStart::position(end + 64), JournalStart::position(end - 64),
-                                         JournalStart::number(601)}) {
+        for (const JournalStart& none :
+             {JournalStart::position(end + 64), JournalStart::position(end - 64), JournalStart::number(601)}) {
             EXPECT_EQ(code_of([&] { journal.reader(none); }), "invalid-argument");
         }
         EXPECT_EQ(code_of([&] { journal.reader(JournalStart::position(end), true); }), "invalid-argument");
