@@ -45,7 +45,7 @@ using steps::TableScenario;
 
 constexpr const char* usage =
     "usage: steps [--quick | --full] [--only PREFIX] [--python PYTHON] [--seed N] [--states FOLDER]\n"
-    "             [--keep FOLDER] [--child PROGRAM] [--jobs N]\n";
+    "             [--keep FOLDER] [--child PROGRAM] [--jobs N] [--part K/N]\n";
 
 struct Arguments {
     Setup setup;
@@ -56,6 +56,8 @@ struct Arguments {
     std::string keep;
     std::uint64_t seed = std::random_device{}();
     int jobs = 1;
+    std::size_t part = 0;
+    std::size_t parts = 1;
 };
 
 /// What the processes of `--jobs` share. Each goes through the same list of tests and takes the next one that no other
@@ -150,9 +152,15 @@ class Program {
   private:
     bool chosen(const std::string& name) const { return name.rfind(arguments_.only, 0) == 0; }
 
+    /// With `--part K/N`: whether it is a test of Python or of a fault that is not in this part. These take long.
+    bool in_other_part(const std::string& name) {
+        if (name.rfind("python-", 0) != 0 && name.rfind("fault-", 0) != 0) return false;
+        return long_++ % arguments_.parts != arguments_.part;
+    }
+
     template <typename Action>
     void test(const std::string& name, Action&& action) {
-        if (number_++ != mine_) return;
+        if (in_other_part(name) || number_++ != mine_) return;
         mine_ = shared_.next++;
         std::vector<std::uint64_t> seed(name.begin(), name.end());  // a test's own: --only makes the same choice
         seed.insert(seed.end(), {arguments_.seed, arguments_.seed >> 32});
@@ -467,6 +475,7 @@ class Program {
     Setup journal_setup_;  // with the path of a journal
     Shared& shared_;
     int job_;
+    std::size_t long_ = 0;               // how many tests of Python or of a fault were met
     std::size_t number_ = 0;             // of the test at which the list is
     std::size_t mine_ = shared_.next++;  // of the test that this process does next
     std::mt19937_64 random_;
@@ -500,6 +509,9 @@ bool parse(int count, char** words, Arguments& arguments) {
             arguments.keep = value;
         } else if (word == "--jobs") {
             arguments.jobs = std::clamp(std::stoi(value), 1, Shared::most_jobs);
+        } else if (word == "--part") {
+            if (std::sscanf(value.c_str(), "%zu/%zu", &arguments.part, &arguments.parts) != 2) return false;
+            if (arguments.part >= arguments.parts) return false;
         } else {
             return false;
         }
