@@ -60,6 +60,42 @@ TEST_F(JournalRecoveries, another_boot_is_recovered_by_a_writer) {
     EXPECT_FALSE(journals::writer(journal).recovery());
 }
 
+// Below `synced` it loses what is damaged, exactly. What is not proven behind it is not damaged: it waits there, and
+// the recovery cuts it off.
+TEST_F(JournalRecoveries, a_reader_that_skips_in_another_boot_loses_only_what_was_durable) {
+    std::vector<std::int64_t> positions;
+    {
+        Journal journal = boot(1).create("j", options());
+        JournalWriter writer = journals::writer(journal);
+        positions = append(writer, 0, 1000);
+        writer.sync();
+        const std::vector<std::int64_t> more = append(writer, 1000, 1000);
+        positions.insert(positions.end(), more.begin(), more.end());
+        writer.close(false);
+    }
+    for (const std::size_t message : {std::size_t{300}, std::size_t{1500}}) {
+        const std::string file = segment_file(positions[message] & ~(smallest - 1));
+        const std::uint64_t at = offset_in_segment(positions[message]) + 20;
+        support::poke<std::uint8_t>(file, at, static_cast<std::uint8_t>(~support::peek<std::uint8_t>(file, at)));
+    }
+    Journal journal = boot(2).open("j");
+    JournalReader reader = journal.reader(JournalStart::oldest(), false, true);
+    const std::int64_t read = read_all(reader);
+    const std::int64_t lost = reader.lost();
+    EXPECT_GT(lost, 0);
+    EXPECT_LE(positions[300 + static_cast<std::size_t>(lost)] - positions[300], 65536 + 1024);
+    EXPECT_EQ(reader.number(), read + lost);
+    EXPECT_GT(reader.number(), 1000);
+    EXPECT_LE(reader.number(), 1500);
+    JournalWriter writer = journals::writer(journal);
+    ASSERT_TRUE(writer.recovery());
+    EXPECT_EQ(writer.recovery()->messages, reader.number());
+    append(writer, reader.number(), 10);
+    EXPECT_EQ(read_all(reader), 10);
+    EXPECT_EQ(reader.lost(), lost);
+    EXPECT_EQ(reader.cuts(), 1);
+}
+
 TEST_F(JournalRecoveries, what_is_synced_to_the_end_is_not_cut) {
     {
         Journal journal = boot(1).create("j", options());

@@ -143,6 +143,43 @@ class JournalRecoveryTest {
         }
     }
 
+    /**
+     * Below synced it loses what is damaged, exactly. What is not proven behind it is not damaged: it waits there, and
+     * the recovery cuts it off.
+     */
+    @Test
+    void aReaderThatSkipsInAnotherBootLosesOnlyWhatWasDurable() throws IOException {
+        final List<Long> positions = new ArrayList<>();
+        try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
+            while (positions.size() < 200) {
+                if (positions.size() == 100) {
+                    writer.sync();
+                }
+                positions.add(writer.append(new byte[1000]));
+            }
+            writer.close(false);
+        }
+        for (int message : new int[] {30, 170}) {
+            final long at = positions.get(message);
+            Journals.flip(Journals.segment(path(), at - at % Z), Layout.HEADER_LENGTH + at % Z + 20);
+        }
+        try (Journal later = open(path(), 2); JournalReader reader = later.reader(JournalStart.OLDEST, false, true)) {
+            final int read = Journals.texts(reader).size();
+            final long lost = reader.lost();
+            final long end = reader.number();
+            assertTrue(lost > 0 && positions.get(30 + (int) lost) - positions.get(30) <= 65536 + 2048, "lost " + lost);
+            assertEquals(end, read + lost);
+            assertTrue(end > 100 && end <= 170, "end " + end);
+            try (JournalWriter writer = Journals.writer(later)) {
+                assertEquals(end, writer.recovery().messages());
+                Journals.append(writer, "next");
+            }
+            assertEquals(List.of("next"), Journals.texts(reader));
+            assertEquals(lost, reader.lost());
+            assertEquals(1, reader.cuts());
+        }
+    }
+
     @Test
     void aTrimmedJournalOfAnotherBootIsReadFromItsBeginning() {
         try (Journal journal = create(); JournalWriter writer = Journals.writer(journal)) {
