@@ -4,6 +4,7 @@
 #include "journal_reader.h"
 
 #define HYSTERESIS (2 * JOURNAL_CHECK_EVERY) /* how far a tail reader may fall behind before it reads cold again */
+#define LOOKS 1024 /* looks at the tail that find nothing, until one loads `published` (3.3) */
 #define PAIR_BYTES 32
 #define MOST_STEPS 65536 /* records without a message in one turn: a hostile journal may be all padding */
 
@@ -128,9 +129,14 @@ ALWAYS_INLINE int next_in_tail(JournalReader *self, journal_record *found)
         const uint8_t *at = self->tail->base + HEADER_LENGTH + offset;
         int64_t length = LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)); /* once; pairs with append 5 */
         if (length == 0) {
-            int64_t published = LOAD64_ACQUIRE((void *)(self->control + JOURNAL_CONTROL_PUBLISHED)); /* append 6 */
-            if (published <= self->cursor)
+            if (--self->looks_left > 0) /* `published` lies in a line that the writer stores into */
                 return 0;
+            int64_t published = LOAD64_ACQUIRE((void *)(self->control + JOURNAL_CONTROL_PUBLISHED)); /* append 6 */
+            if (published <= self->cursor) {
+                self->looks_left = LOOKS;
+                return 0;
+            }
+            self->looks_left = 0; /* the next look loads it again */
             length = LOAD32_ACQUIRE((void *)(at + RECORD_LENGTH)); /* it may have come before published was loaded */
             if (length == 0)
                 return advance(self, true) <= 0 ? (PyErr_Occurred() ? -1 : 0) : 2;
@@ -167,9 +173,12 @@ static inline void begin_turn(JournalReader *self)
         self->cold_until = INT64_MAX;
         return;
     }
-    int64_t checked = LOAD64_ACQUIRE((void *)(self->control + JOURNAL_CONTROL_CHECKED)); /* pairs with check */
     bool tails = self->tail != NULL && (uint64_t)(self->cursor - self->tail_segment) < (uint64_t)self->size;
+    if (tails && self->cursor >= self->cold_until && (uint64_t)(self->cursor - self->looked) < JOURNAL_CHECK_EVERY)
+        return; /* `checked` lies in a line that the writer stores into */
+    int64_t checked = LOAD64_ACQUIRE((void *)(self->control + JOURNAL_CONTROL_CHECKED)); /* pairs with check */
     self->cold_until = tails ? checked - HYSTERESIS : checked;
+    self->looked = self->cursor;
 }
 
 /* Find the next message at or behind the cursor: 1 found, 0 none, -1 an exception. */
@@ -439,7 +448,10 @@ static bool kind_ready(void *context)
     if (UNLIKELY(self->foreign))
         return !self->blocked || journal_is_of_this_boot(self);
     int64_t limit = journal_read_limit(self);
-    return self->proven >= 0 || (limit > self->cursor && limit > self->quiet);
+    bool more = limit > self->cursor && limit > self->quiet;
+    if (more)
+        self->looks_left = 0; /* the poll that follows must see it, too: there may be a cut */
+    return self->proven >= 0 || more;
 }
 
 static ring_place kind_ring_at(const Reader *self, int i)

@@ -25,6 +25,8 @@ typedef struct {
     int64_t tail_segment;
     int64_t tail_until; /* below it the tail's rules hold, because there is no check yet */
     int64_t cold_until; /* below it a span is read cold */
+    int64_t looked; /* the cursor when cold_until was found */
+    int looks_left; /* so many looks at the tail that find nothing need not load `published` */
     int64_t ceiling; /* `published` counts up to here (10) */
     int64_t quiet; /* there is nothing to read until more than this is published: a part that is damaged */
     bool durable; /* reads up to `synced` */
