@@ -270,11 +270,13 @@ TEST_F(TableCopies, threads_read_on_while_another_grows_their_table) {
 namespace paused {
 std::atomic<bool> now{false};
 std::atomic<bool> enough{false};
+std::atomic<bool> over{false};
 void until_enough(int) {
     now = true;
     const auto end = std::chrono::steady_clock::now() + 5ms;  // the thread may hold a lock that a grow needs
     while (!enough && std::chrono::steady_clock::now() < end) {
     }
+    over = true;
 }
 }  // namespace paused
 
@@ -312,6 +314,54 @@ TEST_F(TableCopies, a_get_that_a_grow_overtakes_finds_its_key) {
     ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
     EXPECT_EQ(absent, 0);
     EXPECT_EQ(found_absent, 0);
+}
+
+// The same with more than one rebuild of the index meanwhile: the second one has cleared the copy in which the get
+// looks, and not filled it again.
+TEST_F(TableCopies, a_get_that_rebuilds_overtake_finds_its_key) {
+    Table table = Table::create("t", options(40, flyring::KeyType::integer, 8));
+    TableWriter writer = table.writer();
+    std::int64_t value = 3;
+    writer.put(7, flyring::Bytes(reinterpret_cast<const std::byte*>(&value), sizeof value));  // in cell 0
+    struct sigaction pause{};
+    struct sigaction before{};
+    pause.sa_handler = paused::until_enough;
+    pause.sa_flags = SA_RESTART;
+    ASSERT_EQ(::sigaction(SIGUSR1, &pause, &before), 0);
+    std::atomic<bool> end{false};
+    std::atomic<int> absent{0};
+    std::thread reader([&] {
+        while (!end) {
+            std::int64_t seen = 0;
+            const flyring::MutableBytes buffer(reinterpret_cast<std::byte*>(&seen), sizeof seen);
+            if (!table.get(7, buffer) || seen != 3) ++absent;
+        }
+    });
+    const flyring::detail::TableFile file = tables::raw("t");
+    const flyring::detail::TableView view(file, file.mapping.data());
+    const auto has_key = [&](std::int64_t generation) {
+        const std::uint64_t* const entries = view.copy(generation);
+        return std::any_of(entries, entries + view.entries(),
+                           [](std::uint64_t entry) { return entry << 32 >> 32 == 1; });
+    };
+    for (int i = 0; i < 300; ++i) {
+        paused::now = paused::enough = paused::over = false;
+        ASSERT_EQ(::pthread_kill(reader.native_handle(), SIGUSR1), 0);
+        while (!paused::now) std::this_thread::yield();
+        const std::int64_t first = *view.generation();
+        std::int64_t key = 100;
+        for (; key < 1000 && (*view.generation() != first + 1 || has_key(first)); ++key) {
+            writer.put(key, flyring::Bytes(reinterpret_cast<const std::byte*>(&key), sizeof key));
+            writer.remove(key);
+        }
+        EXPECT_LT(key, 1000);
+        paused::enough = true;
+        while (!paused::over) std::this_thread::yield();
+    }
+    end = true;
+    reader.join();
+    ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+    EXPECT_EQ(absent, 0);
 }
 
 // The larger file has the name, but the folder cannot be written to the disk.

@@ -109,6 +109,11 @@ NAMED = {
         "table_changes.hpp",
         ("if (free != number + 1 && number < view_.fresh()) this->free(number);", "(void)free;"),
     ),
+    "C++ table: a short miss does not compare the generation": Named(
+        "table_copy: TableCopies.a_get_that_rebuilds_overtake_finds_its_key",
+        "table_view.hpp",
+        ("return FLYRING_LIKELY(load_relaxed(this->generation()) == generation) ? absent : no_cell;", "return absent;"),
+    ),
     "Java table: a change wakes no process that waits for the table": Named(
         "TableWaitingTest#aSleeperIsWokenAndDoesNotWaitForTheCap",
         "TableChange.java",
