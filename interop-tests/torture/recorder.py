@@ -33,6 +33,7 @@ CHANNEL = {"kind": "broadcast", "capacity": 32768, "alignment": 64, "publishers"
 NAMES = ("orders", "prices", "news")
 WAIT = 60  # s: a busy machine
 LEAST, FEWEST = 3, 10  # kills of each recorder, messages of each ring
+ROOM = 24 << 20  # bytes: with less left in the folder, nothing more is published. Containers often have 64 MiB there
 FAULTS = ("drop", "twice", "miscount")
 MESSAGE = struct.Struct("<IIqqq")  # WORKER.md
 
@@ -115,19 +116,23 @@ class Publishers:
         actor.worker.kill()
         self.finished(actor)
 
-    def look(self):
+    def look(self, more):
+        """Notes which have ended. `more`: starts others in their place."""
         for actor in self.actors:
             if actor.worker and not actor.worker.alive():
                 actor.worker.reap()
                 self.finished(actor)
-            if not actor.worker:
+            if more and not actor.worker:
                 self.start(actor)
 
-    def end(self):
+    def say_stop(self):
         for actor in self.actors:
             if actor.worker:
                 actor.worker.go_on()
                 actor.worker.side.stop()
+
+    def end(self):
+        self.say_stop()
         for actor in self.actors:
             if actor.worker:
                 actor.worker.process.wait(WAIT)
@@ -143,9 +148,12 @@ def play(seconds, publishers, recorders, dice, channel):
         often = min(recorder.kills for recorder in recorders) >= LEAST
         return often and min(ring.messages for ring in channel.stats().publishers) > FEWEST
 
-    begin = time.monotonic()
+    begin, full = time.monotonic(), False
     while (played := time.monotonic() - begin) < seconds or played < WAIT and not enough():
-        publishers.look()
+        if not full and shutil.disk_usage(publishers.folder).free < ROOM:
+            full = True
+            publishers.say_stop()
+        publishers.look(more=not full)
         for recorder in recorders:
             if not recorder.alive():
                 recorder.start()
@@ -154,6 +162,8 @@ def play(seconds, publishers, recorders, dice, channel):
             recorder.kill()
         elif choice < 0.2:
             recorder.go_on() if recorder.stopped else recorder.stop()
+        elif full:
+            pass
         elif choice < 0.35:
             publishers.kill(actor)
         elif choice < 0.5:
