@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -267,6 +268,7 @@ TEST_F(TableCopies, threads_read_on_while_another_grows_their_table) {
     EXPECT_EQ(held(), before);
 }
 
+/// A signal stops a thread anywhere in what it does.
 namespace paused {
 std::atomic<bool> now{false};
 std::atomic<bool> enough{false};
@@ -278,6 +280,32 @@ void until_enough(int) {
     }
     over = true;
 }
+/// Handles the signal as long as it exists.
+class Handler {
+  public:
+    Handler() {
+        struct sigaction pause{};
+        pause.sa_handler = until_enough;
+        pause.sa_flags = SA_RESTART;
+        EXPECT_EQ(::sigaction(SIGUSR1, &pause, &before_), 0);
+    }
+    ~Handler() { ::sigaction(SIGUSR1, &before_, nullptr); }
+    Handler(const Handler&) = delete;
+    Handler& operator=(const Handler&) = delete;
+
+  private:
+    struct sigaction before_{};
+};
+/// Stops the thread, does the action, and lets the thread go on.
+template <typename Action>
+void during(std::thread& thread, Action&& action) {
+    now = enough = over = false;
+    ASSERT_EQ(::pthread_kill(thread.native_handle(), SIGUSR1), 0);
+    while (!now) std::this_thread::yield();
+    action();
+    enough = true;
+    while (!over) std::this_thread::yield();
+}
 }  // namespace paused
 
 // A signal stops a thread anywhere in a get; another thread of the same object grows the table meanwhile.
@@ -285,11 +313,7 @@ TEST_F(TableCopies, a_get_that_a_grow_overtakes_finds_its_key) {
     Table table = Table::create("t", options(2, flyring::KeyType::integer, 8));
     std::int64_t value = 3;
     table.put(7, flyring::Bytes(reinterpret_cast<const std::byte*>(&value), sizeof value));
-    struct sigaction pause{};
-    struct sigaction before{};
-    pause.sa_handler = paused::until_enough;
-    pause.sa_flags = SA_RESTART;
-    ASSERT_EQ(::sigaction(SIGUSR1, &pause, &before), 0);
+    const paused::Handler handler;
     std::atomic<bool> end{false};
     std::atomic<int> absent{0};
     std::atomic<int> found_absent{0};
@@ -303,15 +327,10 @@ TEST_F(TableCopies, a_get_that_a_grow_overtakes_finds_its_key) {
     });
     for (std::uint64_t i = 0; i < 300; ++i) {
         std::this_thread::sleep_for(200us);  // the reader follows the last grow
-        paused::now = paused::enough = false;
-        ASSERT_EQ(::pthread_kill(reader.native_handle(), SIGUSR1), 0);
-        while (!paused::now) std::this_thread::yield();
-        table.grow(3 + i);
-        paused::enough = true;
+        paused::during(reader, [&] { table.grow(3 + i); });
     }
     end = true;
     reader.join();
-    ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
     EXPECT_EQ(absent, 0);
     EXPECT_EQ(found_absent, 0);
 }
@@ -323,11 +342,7 @@ TEST_F(TableCopies, a_get_that_rebuilds_overtake_finds_its_key) {
     TableWriter writer = table.writer();
     std::int64_t value = 3;
     writer.put(7, flyring::Bytes(reinterpret_cast<const std::byte*>(&value), sizeof value));  // in cell 0
-    struct sigaction pause{};
-    struct sigaction before{};
-    pause.sa_handler = paused::until_enough;
-    pause.sa_flags = SA_RESTART;
-    ASSERT_EQ(::sigaction(SIGUSR1, &pause, &before), 0);
+    const paused::Handler handler;
     std::atomic<bool> end{false};
     std::atomic<int> absent{0};
     std::thread reader([&] {
@@ -345,22 +360,18 @@ TEST_F(TableCopies, a_get_that_rebuilds_overtake_finds_its_key) {
                            [](std::uint64_t entry) { return entry << 32 >> 32 == 1; });
     };
     for (int i = 0; i < 300; ++i) {
-        paused::now = paused::enough = paused::over = false;
-        ASSERT_EQ(::pthread_kill(reader.native_handle(), SIGUSR1), 0);
-        while (!paused::now) std::this_thread::yield();
-        const std::int64_t first = *view.generation();
-        std::int64_t key = 100;
-        for (; key < 1000 && (*view.generation() != first + 1 || has_key(first)); ++key) {
-            writer.put(key, flyring::Bytes(reinterpret_cast<const std::byte*>(&key), sizeof key));
-            writer.remove(key);
-        }
-        EXPECT_LT(key, 1000);
-        paused::enough = true;
-        while (!paused::over) std::this_thread::yield();
+        paused::during(reader, [&] {
+            const std::int64_t first = *view.generation();
+            std::int64_t key = 100;
+            for (; key < 1000 && (*view.generation() != first + 1 || has_key(first)); ++key) {
+                writer.put(key, flyring::Bytes(reinterpret_cast<const std::byte*>(&key), sizeof key));
+                writer.remove(key);
+            }
+            EXPECT_LT(key, 1000);
+        });
     }
     end = true;
     reader.join();
-    ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
     EXPECT_EQ(absent, 0);
 }
 

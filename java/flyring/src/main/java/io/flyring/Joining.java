@@ -191,19 +191,10 @@ final class Joining {
         channel.slots().clearGates(slot, channel.trailers());
     }
 
-    /**
-     * Forgets a kept slot (5.3), except for the slot's lock. The control lock lies on a description of its own: so a
-     * close of another thread does not drop it, and until this ends no other process takes the slot.
-     *
-     * @param checkOwned throws if the slot is not the caller's.
-     */
-    void forget(int slot, Runnable checkOwned) {
-        try (Lock lock = file.newLock()) {
-            lock.lockControl(header);
-            checkOwned.run();
-            channel.slots().keep(slot, false);
-            clearGates(slot); // the close that follows wakes publishers
-            channel.slots().clearSubscriberName(slot);
-        }
+    /** Forgets a kept slot (5.3), except for the slot's lock. The caller has the control lock, and the slot. */
+    void forget(int slot) {
+        channel.slots().keep(slot, false);
+        clearGates(slot); // the close that follows wakes publishers
+        channel.slots().clearSubscriberName(slot);
     }
 }

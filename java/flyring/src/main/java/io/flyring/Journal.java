@@ -404,7 +404,7 @@ public final class Journal implements AutoCloseable {
         throw closedError();
     }
 
-    private static void closeQuietly(AutoCloseable object) {
+    static void closeQuietly(AutoCloseable object) {
         try {
             object.close();
         } catch (RuntimeException e) {

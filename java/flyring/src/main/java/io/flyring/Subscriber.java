@@ -577,7 +577,11 @@ public final class Subscriber implements AutoCloseable {
                 + " Close the subscriber, or evict the slot.");
         }
         checkOwned();
-        channel.joining().forget(slot, this::checkOwned);
+        channel.underControlLock(() -> { // a close of another thread does not drop this lock
+            checkOwned(); // until this ends, no other process takes the slot
+            channel.joining().forget(slot);
+            return null;
+        });
         close();
     }
 }

@@ -35,15 +35,7 @@ final class Dive {
 
     /** Closes an object by a dive, in which all closes but the last are cut off somewhere; then once more. */
     static void intoClose(int depth, AutoCloseable object) throws Exception {
-        from(depth, () -> {
-            try {
-                object.close();
-            } catch (RuntimeException e) {
-                throw e;
-            } catch (Exception e) {
-                throw new IllegalStateException(e);
-            }
-        }, 1, 2);
+        from(depth, () -> Journal.closeQuietly(object), 1, 2);
         object.close();
     }
 
